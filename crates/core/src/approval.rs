@@ -1,0 +1,261 @@
+//! Approvals: decisions of people, each bound to one digest of the call it decides.
+
+use std::{collections::BTreeMap, fmt};
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+use crate::{ApprovalId, CallId, Timestamp, ToolCall, TurnId};
+
+/// A digest of source, tool and arguments. Byte-exact: arguments that differ in a single byte are another call, since
+/// numbers and key orders that compare equal to one reader may differ to the tool.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct CallDigest([u8; 32]);
+
+impl CallDigest {
+    /// The digest of a call to a tool of this source.
+    pub fn of(source: &str, call: &ToolCall) -> Self {
+        let mut hasher = Sha256::new();
+        // Lengths in front, so that no two triples share one concatenation.
+        for part in [source, &call.name, call.arguments_json().trim()] {
+            hasher.update((part.len() as u64).to_be_bytes());
+            hasher.update(part.as_bytes());
+        }
+        Self(hasher.finalize().into())
+    }
+}
+
+impl fmt::Debug for CallDigest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().take(8).try_for_each(|b| write!(f, "{b:02x}"))
+    }
+}
+
+/// What is asked about one call.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ApprovalRequest {
+    /// The call as it would run; a rewrite by an interceptor is shown, not the original.
+    pub call: ToolCall,
+    /// Where the tool comes from.
+    pub source: String,
+    /// What the decision will cover.
+    pub digest: CallDigest,
+    /// Why it is asked.
+    pub reason: String,
+    /// After this it counts as denied.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expires_at: Option<Timestamp>,
+}
+
+/// Yes or no.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Verdict {
+    /// Run it; with an edit, run it with these arguments, which are classified again first.
+    Allow {
+        /// Arguments to run instead: JSON text.
+        #[serde(default)]
+        edit: Option<String>,
+    },
+    /// Do not run it; the reason goes back to the model.
+    Deny {
+        /// Why, in the words of who decided.
+        #[serde(default)]
+        reason: Option<String>,
+    },
+}
+
+/// A decision about calls of one transaction.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Decision {
+    /// The calls it decides.
+    pub calls: Vec<CallId>,
+    /// Yes or no.
+    pub verdict: Verdict,
+    /// Who decided.
+    pub actor: String,
+    /// When.
+    pub at: Timestamp,
+}
+
+impl Decision {
+    /// Lets these calls run as they are.
+    pub fn allow(calls: impl IntoIterator<Item = CallId>, actor: impl Into<String>, at: Timestamp) -> Self {
+        Self {
+            calls: calls.into_iter().collect(),
+            verdict: Verdict::Allow { edit: None },
+            actor: actor.into(),
+            at,
+        }
+    }
+
+    /// Refuses these calls.
+    pub fn deny(
+        calls: impl IntoIterator<Item = CallId>,
+        actor: impl Into<String>,
+        at: Timestamp,
+        reason: Option<String>,
+    ) -> Self {
+        Self {
+            calls: calls.into_iter().collect(),
+            verdict: Verdict::Deny { reason },
+            actor: actor.into(),
+            at,
+        }
+    }
+}
+
+/// Why a decision was refused. Nothing was changed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum DecisionError {
+    /// It names no call.
+    #[error("the decision names no call")]
+    Empty,
+    /// It names a call that was never asked about.
+    #[error("no approval was asked for call {0}")]
+    UnknownCall(CallId),
+    /// The call was decided before.
+    #[error("call {0} is decided already")]
+    AlreadyDecided(CallId),
+    /// The question expired before the decision.
+    #[error("the approval of call {0} has expired")]
+    Expired(CallId),
+    /// The transaction is over.
+    #[error("the approval {0} is sealed")]
+    Sealed(ApprovalId),
+    /// An edit is for one call only.
+    #[error("an edit decides one call, not {0}")]
+    AmbiguousEdit(usize),
+    /// The edited arguments are not JSON.
+    #[error("the edited arguments of call {0} are not valid JSON: {1}")]
+    InvalidEdit(CallId, String),
+}
+
+/// The questions of one suspended batch and the decisions made so far.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ApprovalTransaction {
+    /// Its id.
+    pub id: ApprovalId,
+    /// The turn that waits.
+    pub turn: TurnId,
+    /// What is asked, in model order.
+    pub requests: Vec<ApprovalRequest>,
+    decisions: BTreeMap<CallId, Decision>,
+    sealed: bool,
+}
+
+impl ApprovalTransaction {
+    /// Opens a transaction for these questions.
+    pub fn open(id: ApprovalId, turn: TurnId, requests: Vec<ApprovalRequest>) -> Self {
+        Self { id, turn, requests, decisions: BTreeMap::new(), sealed: false }
+    }
+
+    /// Records a decision, for all its calls or for none.
+    ///
+    /// # Errors
+    /// A [`DecisionError`] that names the call; the transaction is then unchanged.
+    pub fn apply(&mut self, decision: &Decision) -> Result<(), DecisionError> {
+        if self.sealed {
+            return Err(DecisionError::Sealed(self.id));
+        }
+        if decision.calls.is_empty() {
+            return Err(DecisionError::Empty);
+        }
+        for id in &decision.calls {
+            let request = self.request(id).ok_or_else(|| DecisionError::UnknownCall(id.clone()))?;
+            if self.decisions.contains_key(id) {
+                return Err(DecisionError::AlreadyDecided(id.clone()));
+            }
+            if request.expires_at.is_some_and(|at| at <= decision.at) {
+                return Err(DecisionError::Expired(id.clone()));
+            }
+            if let Verdict::Allow { edit: Some(edit) } = &decision.verdict {
+                if decision.calls.len() > 1 {
+                    return Err(DecisionError::AmbiguousEdit(decision.calls.len()));
+                }
+                if let Err(e) = serde_json::from_str::<serde_json::Value>(edit) {
+                    return Err(DecisionError::InvalidEdit(id.clone(), e.to_string()));
+                }
+            }
+        }
+        for id in &decision.calls {
+            self.decisions.insert(id.clone(), decision.clone());
+        }
+        Ok(())
+    }
+
+    /// Ends the transaction: no further decision is taken.
+    pub fn seal(&mut self) {
+        self.sealed = true;
+    }
+
+    /// Whether it is over.
+    pub fn is_sealed(&self) -> bool {
+        self.sealed
+    }
+
+    /// The question about a call.
+    pub fn request(&self, call: &CallId) -> Option<&ApprovalRequest> {
+        self.requests.iter().find(|r| r.call.id == *call)
+    }
+
+    /// The decision about a call.
+    pub fn decision(&self, call: &CallId) -> Option<&Decision> {
+        self.decisions.get(call)
+    }
+
+    /// The questions without a decision, in model order.
+    pub fn pending(&self) -> impl Iterator<Item = &ApprovalRequest> {
+        self.requests.iter().filter(|r| !self.decisions.contains_key(&r.call.id))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Sources;
+
+    fn transaction() -> ApprovalTransaction {
+        let s = Sources::default();
+        let request = |id: &str| {
+            let call = ToolCall::new(id, "write", "{}");
+            ApprovalRequest {
+                digest: CallDigest::of("local", &call),
+                call,
+                source: "local".into(),
+                reason: "writes".into(),
+                expires_at: None,
+            }
+        };
+        ApprovalTransaction::open(s.id(), s.id(), vec![request("a"), request("b")])
+    }
+
+    #[test]
+    fn fault_c7_decisions_are_keyed_by_call_and_change_nothing_when_refused() {
+        let mut t = transaction();
+        let before = t.clone();
+        let at = Timestamp::UNIX_EPOCH;
+        let e = t.apply(&Decision::allow(["a".into(), "zz".into()], "me", at)).unwrap_err();
+        assert_eq!(e, DecisionError::UnknownCall("zz".into()));
+        assert_eq!(t, before);
+        t.apply(&Decision::allow(["a".into()], "me", at)).unwrap();
+        assert_eq!(t.pending().map(|r| r.call.id.as_str().to_owned()).collect::<Vec<_>>(), ["b"]);
+        let e = t.apply(&Decision::deny(["a".into()], "me", at, None)).unwrap_err();
+        assert_eq!(e, DecisionError::AlreadyDecided("a".into()));
+        t.seal();
+        assert!(matches!(t.apply(&Decision::allow(["b".into()], "me", at)), Err(DecisionError::Sealed(_))));
+    }
+
+    #[test]
+    fn fault_c13_c14_the_digest_covers_source_tool_and_every_byte_of_the_arguments() {
+        let d = |s: &str, n: &str, a: &str| CallDigest::of(s, &ToolCall::new("x", n, a));
+        let base = d("local", "write", r#"{"n":15092511270073158000}"#);
+        assert_eq!(base, d("local", "write", r#" {"n":15092511270073158000} "#));
+        assert_ne!(base, d("local", "write", r#"{"n":15092511270073158001}"#));
+        assert_ne!(base, d("mcp", "write", r#"{"n":15092511270073158000}"#));
+        assert_ne!(base, d("local", "read", r#"{"n":15092511270073158000}"#));
+        assert_ne!(d("ab", "c", "{}"), d("a", "bc", "{}"));
+    }
+}

@@ -1,0 +1,185 @@
+//! The cancel token tree: run → turn → tool.
+//!
+//! A token is level-triggered: whoever asks late still sees it. The first cause wins and never changes. A cause is
+//! always stored before its token fires, so that whoever wakes finds it.
+
+use std::{
+    fmt,
+    sync::{Arc, OnceLock},
+};
+
+use serde::{Deserialize, Serialize};
+use tokio_util::sync::{CancellationToken, WaitForCancellationFuture};
+
+/// What kind of cancel it was.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum CancelKind {
+    /// Somebody asked for it.
+    Requested,
+    /// The deadline passed.
+    Deadline,
+    /// A new message took the turn's place.
+    Superseded,
+    /// The handle of the turn was dropped.
+    HandleDropped,
+    /// The process shuts down.
+    Shutdown,
+}
+
+/// Who cancelled, and why.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CancelCause {
+    /// What kind of cancel it was.
+    pub kind: CancelKind,
+    /// Who asked.
+    pub actor: String,
+    /// Why, in their words.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+}
+
+impl CancelCause {
+    /// Somebody asked for it.
+    pub fn requested(actor: impl Into<String>) -> Self {
+        Self { kind: CancelKind::Requested, actor: actor.into(), reason: None }
+    }
+
+    /// A cause of this kind, raised by the runtime itself.
+    pub fn runtime(kind: CancelKind, reason: impl Into<String>) -> Self {
+        Self { kind, actor: "runtime".into(), reason: Some(reason.into()) }
+    }
+
+    /// The same cause with words.
+    #[must_use]
+    pub fn reason(mut self, reason: impl Into<String>) -> Self {
+        self.reason = Some(reason.into());
+        self
+    }
+}
+
+impl fmt::Display for CancelCause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.kind {
+            CancelKind::Deadline => f.write_str("the deadline passed")?,
+            _ => write!(f, "cancelled by {}", self.actor)?,
+        }
+        match &self.reason {
+            Some(reason) => write!(f, ": {reason}"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// A node of the tree. Cancelling it cancels its descendants, never its ancestors. Clones are the same node.
+#[derive(Clone)]
+pub struct CancelToken(Arc<Node>);
+
+struct Node {
+    token: CancellationToken,
+    cause: OnceLock<CancelCause>,
+    parent: Option<CancelToken>,
+}
+
+impl CancelToken {
+    /// A root.
+    pub fn new() -> Self {
+        Self(Arc::new(Node { token: CancellationToken::new(), cause: OnceLock::new(), parent: None }))
+    }
+
+    /// A child: cancelled with this token, and on its own.
+    #[must_use]
+    pub fn child(&self) -> Self {
+        Self(Arc::new(Node {
+            token: self.0.token.child_token(),
+            cause: OnceLock::new(),
+            parent: Some(self.clone()),
+        }))
+    }
+
+    /// Cancels. Returns whether this cause is the one that counts.
+    pub fn cancel(&self, cause: CancelCause) -> bool {
+        let first = !self.is_cancelled() && self.0.cause.set(cause).is_ok();
+        self.0.token.cancel();
+        first
+    }
+
+    /// Whether it is cancelled, by itself or by an ancestor.
+    pub fn is_cancelled(&self) -> bool {
+        self.0.token.is_cancelled()
+    }
+
+    /// Who cancelled it: its own cause first, else the nearest ancestor's.
+    pub fn cause(&self) -> Option<CancelCause> {
+        if !self.is_cancelled() {
+            return None;
+        }
+        let mut node = Some(self);
+        while let Some(token) = node {
+            if let Some(cause) = token.0.cause.get() {
+                return Some(cause.clone());
+            }
+            node = token.0.parent.as_ref();
+        }
+        None
+    }
+
+    /// Waits until it is cancelled.
+    ///
+    /// # Cancel safety
+    /// Safe: nothing is lost when the future is dropped.
+    pub async fn cancelled(&self) -> CancelCause {
+        self.signal().await;
+        self.cause().unwrap_or_else(|| CancelCause::requested("unknown"))
+    }
+
+    /// The bare signal, for adapters that poll by hand.
+    pub fn signal(&self) -> WaitForCancellationFuture<'_> {
+        self.0.token.cancelled()
+    }
+
+    /// The signal as an owned future.
+    pub fn signal_owned(&self) -> tokio_util::sync::WaitForCancellationFutureOwned {
+        self.0.token.clone().cancelled_owned()
+    }
+}
+
+impl Default for CancelToken {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl fmt::Debug for CancelToken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("CancelToken").field(&self.cause()).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_cause_wins_and_reaches_descendants_only() {
+        let run = CancelToken::new();
+        let turn = run.child();
+        let (a, b) = (turn.child(), turn.child());
+        assert!(a.cancel(CancelCause::requested("a")));
+        assert!(!turn.is_cancelled() && !b.is_cancelled());
+        assert!(run.cancel(CancelCause::requested("first")));
+        assert!(!run.cancel(CancelCause::requested("second")));
+        assert!(!b.cancel(CancelCause::requested("third")), "an ancestor came first");
+        assert_eq!(a.cause().unwrap().actor, "a");
+        assert_eq!(b.cause().unwrap().actor, "first");
+        assert_eq!(run.cause().unwrap().actor, "first");
+    }
+
+    #[tokio::test(flavor = "current_thread")]
+    async fn fault_a18_a_late_listener_still_sees_the_cancel() {
+        let token = CancelToken::new();
+        token.cancel(CancelCause::requested("me").reason("enough"));
+        assert_eq!(token.child().cancelled().await.to_string(), "cancelled by me: enough");
+    }
+}

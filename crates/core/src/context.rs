@@ -1,0 +1,221 @@
+//! The context of a turn: what hooks, layers, tools and clients may ask the runtime for.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, AtomicU32, Ordering::Relaxed},
+};
+
+use crate::{
+    CancelToken, History, MemoryHistory, RunId, SessionId, Sources, TurnId, TurnState, clock::Instant,
+};
+
+/// A cheap, shared handle to one leg of one turn. Clones are the same context.
+#[derive(Clone)]
+pub struct TurnContext(Arc<Inner>);
+
+struct Inner {
+    session: SessionId,
+    run: RunId,
+    turn: TurnId,
+    leg: u32,
+    agent: Arc<str>,
+    cancel: CancelToken,
+    deadline: Option<Instant>,
+    sources: Sources,
+    state: TurnState,
+    history: Arc<dyn History>,
+    drain: AtomicBool,
+    attempt: AtomicU32,
+    iteration: AtomicU32,
+}
+
+impl TurnContext {
+    /// Starts a context by hand: for chains, hooks and clients that run without the loop, and for tests. What is not
+    /// set is fresh.
+    pub fn builder(session: SessionId) -> TurnContextBuilder {
+        TurnContextBuilder {
+            session,
+            run: None,
+            turn: None,
+            leg: 1,
+            agent: "agent".into(),
+            cancel: CancelToken::new(),
+            deadline: None,
+            sources: Sources::default(),
+            state: TurnState::new(),
+            history: None,
+        }
+    }
+
+    /// The session.
+    pub fn session(&self) -> &SessionId {
+        &self.0.session
+    }
+
+    /// The agent run this turn belongs to.
+    pub fn run(&self) -> RunId {
+        self.0.run
+    }
+
+    /// The turn.
+    pub fn turn(&self) -> TurnId {
+        self.0.turn
+    }
+
+    /// Which leg of the turn this is, from 1.
+    pub fn leg(&self) -> u32 {
+        self.0.leg
+    }
+
+    /// The agent's name.
+    pub fn agent(&self) -> &str {
+        &self.0.agent
+    }
+
+    /// The turn's cancel token. Its first cause is the turn's latch: a cancel taken from a channel is kept here, and
+    /// whoever comes second sees it.
+    pub fn cancel(&self) -> &CancelToken {
+        &self.0.cancel
+    }
+
+    /// When the turn must be over.
+    pub fn deadline(&self) -> Option<Instant> {
+        self.0.deadline
+    }
+
+    /// Time, ids and randomness.
+    pub fn sources(&self) -> &Sources {
+        &self.0.sources
+    }
+
+    /// Typed state of the turn; travels with its snapshot.
+    pub fn state(&self) -> &TurnState {
+        &self.0.state
+    }
+
+    /// The session's history, this turn's messages included.
+    pub fn history(&self) -> &dyn History {
+        &*self.0.history
+    }
+
+    /// Asks the turn to stop at its next step boundary. Returns whether this was the first to ask.
+    pub fn request_drain(&self) -> bool {
+        !self.0.drain.swap(true, Relaxed)
+    }
+
+    /// Whether the turn was asked to stop at its next step boundary.
+    pub fn is_drain_requested(&self) -> bool {
+        self.0.drain.load(Relaxed)
+    }
+
+    /// The attempt that runs, from 1; 0 before the first.
+    pub fn attempt(&self) -> u32 {
+        self.0.attempt.load(Relaxed)
+    }
+
+    /// The iteration of the attempt that runs, from 1; 0 before the first.
+    pub fn iteration(&self) -> u32 {
+        self.0.iteration.load(Relaxed)
+    }
+
+    /// For drivers: says where the turn stands.
+    pub fn set_position(&self, attempt: u32, iteration: u32) {
+        self.0.attempt.store(attempt, Relaxed);
+        self.0.iteration.store(iteration, Relaxed);
+    }
+}
+
+impl std::fmt::Debug for TurnContext {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("TurnContext")
+            .field("session", &self.0.session)
+            .field("turn", &self.0.turn)
+            .field("leg", &self.0.leg)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Builds a [`TurnContext`].
+#[must_use]
+pub struct TurnContextBuilder {
+    session: SessionId,
+    run: Option<RunId>,
+    turn: Option<TurnId>,
+    leg: u32,
+    agent: Arc<str>,
+    cancel: CancelToken,
+    deadline: Option<Instant>,
+    sources: Sources,
+    state: TurnState,
+    history: Option<Arc<dyn History>>,
+}
+
+impl TurnContextBuilder {
+    /// The agent run.
+    pub fn run(mut self, run: RunId) -> Self {
+        self.run = Some(run);
+        self
+    }
+
+    /// The turn, and which leg of it.
+    pub fn turn(mut self, turn: TurnId, leg: u32) -> Self {
+        self.turn = Some(turn);
+        self.leg = leg;
+        self
+    }
+
+    /// The agent's name.
+    pub fn agent(mut self, agent: impl Into<Arc<str>>) -> Self {
+        self.agent = agent.into();
+        self
+    }
+
+    /// The cancel token.
+    pub fn cancel(mut self, cancel: CancelToken) -> Self {
+        self.cancel = cancel;
+        self
+    }
+
+    /// When the turn must be over.
+    pub fn deadline(mut self, deadline: Option<Instant>) -> Self {
+        self.deadline = deadline;
+        self
+    }
+
+    /// Time, ids and randomness.
+    pub fn sources(mut self, sources: Sources) -> Self {
+        self.sources = sources;
+        self
+    }
+
+    /// State to go on with.
+    pub fn state(mut self, state: TurnState) -> Self {
+        self.state = state;
+        self
+    }
+
+    /// The history.
+    pub fn history(mut self, history: Arc<dyn History>) -> Self {
+        self.history = Some(history);
+        self
+    }
+
+    /// The context.
+    pub fn build(self) -> TurnContext {
+        TurnContext(Arc::new(Inner {
+            session: self.session,
+            run: self.run.unwrap_or_else(|| self.sources.id()),
+            turn: self.turn.unwrap_or_else(|| self.sources.id()),
+            leg: self.leg,
+            agent: self.agent,
+            cancel: self.cancel,
+            deadline: self.deadline,
+            sources: self.sources,
+            state: self.state,
+            history: self.history.unwrap_or_else(|| Arc::new(MemoryHistory::default())),
+            drain: AtomicBool::new(false),
+            attempt: AtomicU32::new(0),
+            iteration: AtomicU32::new(0),
+        }))
+    }
+}

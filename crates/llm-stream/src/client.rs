@@ -1,0 +1,85 @@
+//! What a provider client implements.
+
+use std::{pin::Pin, sync::Arc};
+
+use futures::Stream;
+use turnwright_core::TurnContext;
+
+use crate::{LlmRequest, StreamItem};
+
+/// A client of one model provider.
+///
+/// The stream does all its work when polled, from connecting on, and never retries: repeating is a layer's matter.
+/// Faults are yielded as [`crate::LlmEvent::StreamFailure`]; end of file, panics and cancels are turned into one by
+/// [`crate::OneTerminal`], through which the runtime reads every client.
+///
+/// # Cancel safety
+/// Dropping the stream must close the connection and stop all work for it. What had not been yielded is lost.
+pub trait LlmClient: Send + Sync + 'static {
+    /// The provider's name as traces show it, for example `openai`.
+    fn provider(&self) -> &str;
+
+    /// Asks the model. The request is read before this returns; the stream borrows nothing.
+    fn stream(
+        &self,
+        ctx: &TurnContext,
+        request: &LlmRequest,
+    ) -> impl Stream<Item = StreamItem> + Send + 'static;
+}
+
+/// The object-safe twin of [`LlmClient`]; implemented for every client.
+pub trait DynLlmClient: Send + Sync {
+    /// As [`LlmClient::provider`].
+    fn dyn_provider(&self) -> &str;
+
+    /// As [`LlmClient::stream`], boxed.
+    fn dyn_stream(
+        &self,
+        ctx: &TurnContext,
+        request: &LlmRequest,
+    ) -> Pin<Box<dyn Stream<Item = StreamItem> + Send>>;
+}
+
+impl<C: LlmClient> DynLlmClient for C {
+    fn dyn_provider(&self) -> &str {
+        self.provider()
+    }
+
+    fn dyn_stream(
+        &self,
+        ctx: &TurnContext,
+        request: &LlmRequest,
+    ) -> Pin<Box<dyn Stream<Item = StreamItem> + Send>> {
+        Box::pin(self.stream(ctx, request))
+    }
+}
+
+/// A model: a client and the name it knows the model by. Cheap to clone.
+#[derive(Clone)]
+pub struct ModelHandle {
+    client: Arc<dyn DynLlmClient>,
+    model: Arc<str>,
+}
+
+impl ModelHandle {
+    /// A model of this client.
+    pub fn new(client: impl LlmClient, model: impl Into<Arc<str>>) -> Self {
+        Self { client: Arc::new(client), model: model.into() }
+    }
+
+    /// The model's name.
+    pub fn model(&self) -> &str {
+        &self.model
+    }
+
+    /// The client.
+    pub fn client(&self) -> &dyn DynLlmClient {
+        &*self.client
+    }
+}
+
+impl std::fmt::Debug for ModelHandle {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}/{}", self.client.dyn_provider(), self.model)
+    }
+}

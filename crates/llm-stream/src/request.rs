@@ -1,0 +1,47 @@
+//! What a model is asked.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use turnwright_core::{Message, ToolDefinition};
+
+/// Which tools the model may or must call.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ToolChoice {
+    /// The model decides.
+    #[default]
+    Auto,
+    /// No tool.
+    None,
+    /// At least one tool.
+    Required,
+    /// This tool.
+    Tool(String),
+}
+
+/// A request to a model, in no provider's words. Cheap to clone: messages and tools are shared.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct LlmRequest {
+    /// The model's name as the provider knows it.
+    pub model: String,
+    /// The system prompt.
+    pub system: Option<Arc<str>>,
+    /// The conversation, oldest first.
+    pub messages: Vec<Arc<Message>>,
+    /// The tools the model may call.
+    pub tools: Arc<[Arc<ToolDefinition>]>,
+    /// Which of them it may or must call.
+    pub tool_choice: ToolChoice,
+    /// Sampling temperature.
+    pub temperature: Option<f64>,
+    /// The most tokens the answer may have.
+    pub max_output_tokens: Option<u64>,
+    /// Texts that end the answer.
+    pub stop: Vec<String>,
+    /// Further fields, merged into the top level of the body last; they win over what the serializer wrote.
+    pub extra: Map<String, Value>,
+    /// Which attempt at this logical call it is, from 1. Layers that repeat a call count it up.
+    pub attempt: u32,
+}
