@@ -1,0 +1,130 @@
+//! The channel trait.
+
+use tokio::sync::watch;
+use turnwright_core::{BoxFuture, SessionId};
+
+use crate::{CommandType, ControlCommand, ControlScope, Fate, Receipt};
+
+/// Why a command was not accepted. Nothing was queued.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum SendError {
+    /// Too many commands wait.
+    #[error("the control queue of {what} is full: {capacity} commands wait")]
+    Full {
+        /// Whose queue: a session or the channel.
+        what: String,
+        /// How many may wait.
+        capacity: usize,
+    },
+    /// The type is reserved.
+    #[error("APPROVAL_RESPONSE is no control command: decide through `Session::decide`, the approval API")]
+    ApprovalReserved,
+    /// The command contradicts itself.
+    #[error("invalid control command: {0}")]
+    Invalid(String),
+    /// The backing store failed.
+    #[error("the control channel failed: {0}")]
+    Backend(String),
+}
+
+/// A queue of commands, routed by session. One serves a whole deployment.
+///
+/// `take` and `settle` are synchronous and short, since they are called between the events of a stream; a channel with
+/// a remote store keeps a local mirror.
+pub trait ControlChannel: Send + Sync {
+    /// Accepts a command, or refuses it at once: a full queue never waits.
+    ///
+    /// # Errors
+    /// [`SendError`]; nothing was queued.
+    ///
+    /// # Cancel safety
+    /// Dropped before it is ready, the command may or may not be queued; send again with the same idempotency key.
+    fn send(&self, command: ControlCommand) -> BoxFuture<'_, Result<Receipt, SendError>>;
+
+    /// Takes waiting commands of these types whose scope fits, highest priority first. Whoever takes a command owns
+    /// its fate.
+    fn take(&self, scope: &ControlScope, types: &[CommandType]) -> Vec<Delivery>;
+
+    /// A wake-up that fires when a command for the session arrives. Level-triggered from now on.
+    fn wakeup(&self, session: &SessionId) -> Wakeup;
+}
+
+/// A command that was taken. Dropped without a fate it is returned, so that nothing is lost in silence.
+#[derive(Debug)]
+pub struct Delivery {
+    /// The command.
+    pub command: ControlCommand,
+    ack: Ack,
+}
+
+impl Delivery {
+    /// For channels: a command and the way to tell its fate.
+    pub fn new(command: ControlCommand, ack: Ack) -> Self {
+        Self { command, ack }
+    }
+
+    /// Tells the fate.
+    pub fn settle(mut self, fate: Fate) {
+        self.ack.tell(fate);
+    }
+
+    /// The command and its acknowledgement, apart: for whoever commits the one before telling the other.
+    pub fn into_parts(self) -> (ControlCommand, Ack) {
+        (self.command, self.ack)
+    }
+}
+
+/// Tells the fate of one command, once.
+pub struct Ack(Option<Box<dyn FnOnce(Fate) + Send + Sync>>);
+
+impl Ack {
+    /// For channels: what is called with the fate.
+    pub fn new(tell: impl FnOnce(Fate) + Send + Sync + 'static) -> Self {
+        Self(Some(Box::new(tell)))
+    }
+
+    /// Tells the fate.
+    pub fn settle(mut self, fate: Fate) {
+        self.tell(fate);
+    }
+
+    fn tell(&mut self, fate: Fate) {
+        if let Some(tell) = self.0.take() {
+            tell(fate);
+        }
+    }
+}
+
+impl Drop for Ack {
+    fn drop(&mut self) {
+        self.tell(Fate::returned("whoever took the command went away before it took effect"));
+    }
+}
+
+impl std::fmt::Debug for Ack {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Ack({})", if self.0.is_some() { "open" } else { "told" })
+    }
+}
+
+/// Wakes when a command for a session arrives.
+#[derive(Debug, Clone)]
+pub struct Wakeup(watch::Receiver<u64>);
+
+impl Wakeup {
+    /// For channels: a wake-up and the counter that fires it.
+    pub fn new(counter: &watch::Sender<u64>) -> Self {
+        Self(counter.subscribe())
+    }
+
+    /// Waits for the next arrival since the last wait; for ever when the channel is gone.
+    ///
+    /// # Cancel safety
+    /// Safe: an arrival that was not waited for is seen by the next wait.
+    pub async fn arrived(&mut self) {
+        if self.0.changed().await.is_err() {
+            std::future::pending::<()>().await;
+        }
+    }
+}

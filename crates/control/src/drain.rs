@@ -1,0 +1,100 @@
+//! Draining: the one function by which commands reach a turn.
+
+use turnwright_core::{CancelCause, TurnContext};
+
+use crate::{CommandBody, CommandType, ControlChannel, ControlError, ControlScope, Delivery, Fate};
+
+const EXITS: [CommandType; 3] = [CommandType::CancelTurn, CommandType::CancelRun, CommandType::DrainTurn];
+const MESSAGES: [CommandType; 2] = [CommandType::InjectSteer, CommandType::InjectUserMessage];
+
+/// Takes the cancels and drains that are for this turn and latches them in its context: a cancel in
+/// [`TurnContext::cancel`], a drain in [`TurnContext::request_drain`]. A command for another turn, or without a turn
+/// and older than this one, is stale.
+///
+/// Called at every safe point by the driver and by the two control interceptors; whoever comes second sees the latch,
+/// so the order does not matter and a cancel is never lost between them.
+///
+/// # Errors
+/// The [`ControlError`] of the latched cancel, now and on every later call.
+pub fn drain_control_channel(channel: &dyn ControlChannel, ctx: &TurnContext) -> Result<(), ControlError> {
+    check_cancelled(ctx)?;
+    for delivery in channel.take(&scope_of(ctx), &EXITS) {
+        if !is_for(&delivery, ctx) {
+            delivery.settle(Fate::Stale);
+            continue;
+        }
+        match &delivery.command.body {
+            CommandBody::CancelTurn { reason } => {
+                ctx.cancel().cancel(cause(&delivery, reason));
+            }
+            CommandBody::CancelRun { reason } => {
+                ctx.run_cancel().cancel(cause(&delivery, reason));
+            }
+            _ => {
+                ctx.request_drain();
+            }
+        }
+        delivery.settle(Fate::Applied);
+    }
+    check_cancelled(ctx)
+}
+
+/// Takes the messages of this type that are for this turn. Each must be settled once it is in history; one that is
+/// dropped is returned to its sender.
+pub fn take_messages(
+    channel: &dyn ControlChannel,
+    ctx: &TurnContext,
+    command_type: CommandType,
+) -> Vec<Delivery> {
+    let (mine, others): (Vec<_>, Vec<_>) =
+        channel.take(&scope_of(ctx), &[command_type]).into_iter().partition(|d| is_for(d, ctx));
+    for other in others {
+        other.settle(Fate::returned("the turn it was for is over"));
+    }
+    mine
+}
+
+/// When a turn is over: its unused messages go back, and cancels that came too late are stale.
+pub fn return_leftovers(channel: &dyn ControlChannel, ctx: &TurnContext) {
+    for late in channel.take(&scope_of(ctx), &EXITS) {
+        late.settle(Fate::Stale);
+    }
+    for unused in channel.take(&scope_of(ctx), &MESSAGES) {
+        unused.settle(Fate::returned("the turn ended before it could land"));
+    }
+}
+
+fn check_cancelled(ctx: &TurnContext) -> Result<(), ControlError> {
+    match ctx.cancel().cause() {
+        Some(cause) => Err(cause.into()),
+        None => Ok(()),
+    }
+}
+
+fn scope_of(ctx: &TurnContext) -> ControlScope {
+    ControlScope {
+        run: Some(ctx.run()),
+        agent: Some(ctx.agent().into()),
+        turn: Some(ctx.turn()),
+        ..ControlScope::session(ctx.session().clone())
+    }
+}
+
+/// A run or turn id decides when there is one. Else an exit that is older than the turn meant an earlier one; a message
+/// without a turn is for whichever runs.
+fn is_for(delivery: &Delivery, ctx: &TurnContext) -> bool {
+    let command = &delivery.command;
+    if command.scope.run.is_some_and(|run| run != ctx.run()) {
+        return false;
+    }
+    match command.scope.turn {
+        Some(turn) => turn == ctx.turn(),
+        None => command.command_type().carries_message() || command.created_at >= ctx.started_at(),
+    }
+}
+
+fn cause(delivery: &Delivery, reason: &Option<String>) -> CancelCause {
+    let mut cause = CancelCause::requested(&delivery.command.actor);
+    cause.reason.clone_from(reason);
+    cause
+}

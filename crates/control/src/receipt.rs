@@ -1,0 +1,71 @@
+//! What became of a command.
+
+use serde::{Deserialize, Serialize};
+use tokio::sync::watch;
+use turnwright_core::CommandId;
+
+/// The one thing that happens to a command after it was accepted.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "fate", rename_all = "snake_case")]
+pub enum Fate {
+    /// It took effect. A message is in history; a cancel has latched.
+    Applied,
+    /// Nobody took it in time.
+    Expired,
+    /// What it was for is over, or began after it.
+    Stale,
+    /// It cannot take effect here.
+    Rejected {
+        /// Why.
+        reason: String,
+    },
+    /// Its message was not used and is the sender's again.
+    Returned {
+        /// Why.
+        reason: String,
+    },
+}
+
+impl Fate {
+    /// Not used; says why.
+    pub fn returned(reason: impl Into<String>) -> Self {
+        Self::Returned { reason: reason.into() }
+    }
+}
+
+/// Proof that a command was accepted. Dropping it changes nothing.
+#[derive(Debug, Clone)]
+pub struct Receipt {
+    id: CommandId,
+    fate: watch::Receiver<Option<Fate>>,
+}
+
+impl Receipt {
+    /// For channels: a receipt, and what tells it the fate. A sender that goes away without a word means returned.
+    pub fn new(id: CommandId) -> (watch::Sender<Option<Fate>>, Self) {
+        let (tx, fate) = watch::channel(None);
+        (tx, Self { id, fate })
+    }
+
+    /// The command.
+    pub fn id(&self) -> CommandId {
+        self.id
+    }
+
+    /// The fate, if it is known already.
+    pub fn try_fate(&self) -> Option<Fate> {
+        self.fate.borrow().clone()
+    }
+
+    /// Waits for the fate.
+    ///
+    /// # Cancel safety
+    /// Safe: the fate is kept and can be asked for again.
+    pub async fn fate(&self) -> Fate {
+        let mut fate = self.fate.clone();
+        match fate.wait_for(Option::is_some).await {
+            Ok(fate) => fate.clone().unwrap_or(Fate::Expired),
+            Err(_) => self.try_fate().unwrap_or_else(|| Fate::returned("the channel is gone")),
+        }
+    }
+}
