@@ -94,7 +94,9 @@ impl From<CancelCause> for ControlError {
     /// A passed deadline is a timeout; everything else a cancel.
     fn from(cause: CancelCause) -> Self {
         match cause.kind {
-            CancelKind::Deadline => Self::timeout(cause.reason.unwrap_or_else(|| "the turn's deadline".into())),
+            CancelKind::Deadline => {
+                Self::timeout(cause.reason.unwrap_or_else(|| "the turn's deadline".into()))
+            }
             _ => Self::cancelled(cause),
         }
     }
@@ -112,7 +114,10 @@ mod tests {
         let deadline = CancelCause::runtime(CancelKind::Deadline, "60 s");
         assert_eq!(ControlError::from(deadline).stop_reason(), StopReason::Timeout);
         let e = ControlError::policy_violation("no shell").user_content("I may not do that.");
-        assert_eq!((e.stop_reason(), e.info().kind), (StopReason::PolicyViolation, ErrorKind::PolicyViolation));
+        assert_eq!(
+            (e.stop_reason(), e.info().kind),
+            (StopReason::PolicyViolation, ErrorKind::PolicyViolation)
+        );
         assert_eq!(e.user_content.as_deref(), Some("I may not do that."));
         assert_eq!(ControlError::loop_detected("A, B, A, B").stop_reason(), StopReason::LoopDetected);
     }

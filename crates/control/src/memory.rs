@@ -10,7 +10,8 @@ use tokio::sync::watch;
 use turnwright_core::{BoxFuture, Clock, SessionId, Sources, clock::Instant};
 
 use crate::{
-    Ack, CommandType, ControlChannel, ControlCommand, ControlScope, Delivery, Fate, Receipt, SendError, Wakeup,
+    Ack, CommandType, ControlChannel, ControlCommand, ControlScope, Delivery, Fate, Receipt, SendError,
+    Wakeup,
 };
 
 /// How much an [`InMemoryControlChannel`] holds. When a bound is reached, `send` refuses.
@@ -148,7 +149,8 @@ impl ControlChannel for InMemoryControlChannel {
         let inner = &mut *guard;
         let expired = inner.expire(&scope.session, now);
         let Some(queue) = inner.sessions.get_mut(&scope.session) else { return Vec::new() };
-        let fits = |w: &mut Waiting| types.contains(&w.command.command_type()) && matches(&w.command.scope, scope);
+        let fits =
+            |w: &mut Waiting| types.contains(&w.command.command_type()) && matches(&w.command.scope, scope);
         let taken: Vec<_> = queue.commands.extract_if(.., fits).collect();
         inner.waiting -= taken.len();
         inner.forget_if_idle(&scope.session);

@@ -6,7 +6,8 @@ use std::sync::{
 };
 
 use crate::{
-    CancelToken, History, MemoryHistory, RunId, SessionId, Sources, TurnId, TurnState, clock::Instant,
+    CancelToken, History, MemoryHistory, RunId, SessionId, Sources, Timestamp, TurnId, TurnState,
+    clock::Instant,
 };
 
 /// A cheap, shared handle to one leg of one turn. Clones are the same context.
@@ -19,7 +20,9 @@ struct Inner {
     turn: TurnId,
     leg: u32,
     agent: Arc<str>,
+    run_cancel: CancelToken,
     cancel: CancelToken,
+    started_at: Timestamp,
     deadline: Option<Instant>,
     sources: Sources,
     state: TurnState,
@@ -39,7 +42,8 @@ impl TurnContext {
             turn: None,
             leg: 1,
             agent: "agent".into(),
-            cancel: CancelToken::new(),
+            run_cancel: CancelToken::new(),
+            started_at: None,
             deadline: None,
             sources: Sources::default(),
             state: TurnState::new(),
@@ -76,6 +80,16 @@ impl TurnContext {
     /// whoever comes second sees it.
     pub fn cancel(&self) -> &CancelToken {
         &self.0.cancel
+    }
+
+    /// The cancel token of the whole agent run: the turn's, and those of the agents it started, hang under it.
+    pub fn run_cancel(&self) -> &CancelToken {
+        &self.0.run_cancel
+    }
+
+    /// When the turn (not this leg of it) began. A command that names no turn and is older is stale.
+    pub fn started_at(&self) -> Timestamp {
+        self.0.started_at
     }
 
     /// When the turn must be over.
@@ -143,7 +157,8 @@ pub struct TurnContextBuilder {
     turn: Option<TurnId>,
     leg: u32,
     agent: Arc<str>,
-    cancel: CancelToken,
+    run_cancel: CancelToken,
+    started_at: Option<Timestamp>,
     deadline: Option<Instant>,
     sources: Sources,
     state: TurnState,
@@ -170,9 +185,15 @@ impl TurnContextBuilder {
         self
     }
 
-    /// The cancel token.
-    pub fn cancel(mut self, cancel: CancelToken) -> Self {
-        self.cancel = cancel;
+    /// The cancel token of the agent run; the turn's becomes its child.
+    pub fn run_cancel(mut self, token: CancelToken) -> Self {
+        self.run_cancel = token;
+        self
+    }
+
+    /// When the turn began; now, when not set.
+    pub fn started_at(mut self, at: Timestamp) -> Self {
+        self.started_at = Some(at);
         self
     }
 
@@ -208,7 +229,9 @@ impl TurnContextBuilder {
             turn: self.turn.unwrap_or_else(|| self.sources.id()),
             leg: self.leg,
             agent: self.agent,
-            cancel: self.cancel,
+            cancel: self.run_cancel.child(),
+            run_cancel: self.run_cancel,
+            started_at: self.started_at.unwrap_or_else(|| self.sources.clock.now()),
             deadline: self.deadline,
             sources: self.sources,
             state: self.state,

@@ -39,9 +39,9 @@ pub(crate) mod erased {
     use crate::{
         HookError, LegEnd,
         point::{
-            AfterApproval, AfterGraph, AfterIteration, AfterLlmResponse, AfterToolExecution, AfterTurn, BeforeGraph,
-            BeforeIteration, BeforeLlm, BeforeToolExecution, BeforeTurn, DecidedCall, EndNodeTurn, FinallyGraph,
-            StartNodeTurn, TurnAnswer,
+            AfterApproval, AfterGraph, AfterIteration, AfterLlmResponse, AfterToolExecution, AfterTurn,
+            BeforeGraph, BeforeIteration, BeforeLlm, BeforeToolExecution, BeforeTurn, DecidedCall,
+            EndNodeTurn, FinallyGraph, StartNodeTurn, TurnAnswer,
         },
     };
 
@@ -84,9 +84,9 @@ pub mod __probe {
     use crate::{
         HookSpec,
         point::{
-            AfterApproval, AfterGraph, AfterIteration, AfterLlmResponse, AfterToolExecution, AfterTurn, BeforeGraph,
-            BeforeIteration, BeforeLlm, BeforeToolExecution, BeforeTurn, EndNodeTurn, FinalizeContent, FinallyGraph,
-            StartNodeTurn,
+            AfterApproval, AfterGraph, AfterIteration, AfterLlmResponse, AfterToolExecution, AfterTurn,
+            BeforeGraph, BeforeIteration, BeforeLlm, BeforeToolExecution, BeforeTurn, EndNodeTurn,
+            FinalizeContent, FinallyGraph, StartNodeTurn,
         },
     };
 

@@ -8,9 +8,9 @@ use crate::{
     HookPoint,
     any::erased::*,
     point::{
-        AfterApproval, AfterGraph, AfterIteration, AfterLlmResponse, AfterToolExecution, AfterTurn, BeforeGraph,
-        BeforeIteration, BeforeLlm, BeforeToolExecution, BeforeTurn, EndNodeTurn, FinalizeContent, FinallyGraph,
-        StartNodeTurn,
+        AfterApproval, AfterGraph, AfterIteration, AfterLlmResponse, AfterToolExecution, AfterTurn,
+        BeforeGraph, BeforeIteration, BeforeLlm, BeforeToolExecution, BeforeTurn, EndNodeTurn,
+        FinalizeContent, FinallyGraph, StartNodeTurn,
     },
 };
 

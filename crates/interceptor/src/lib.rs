@@ -1,1 +1,57 @@
-//! Placeholder.
+//! Interceptors: layers that wrap a call boundary like an onion. A layer may transform what goes in and what comes out,
+//! answer in the call's place, repeat it where that is safe, time it out, or block it by failing.
+//!
+//! ```
+//! use turnwright_core::{ToolResult, TurnContext};
+//! use turnwright_interceptor::{Around, Exit, Interceptors, Next, interceptor, scope};
+//!
+//! /// Shouts at every tool.
+//! struct Upper;
+//! impl Around<scope::ToolCall> for Upper {
+//!     async fn around(
+//!         &self,
+//!         _ctx: &TurnContext,
+//!         call: turnwright_core::ToolCall,
+//!         next: Next<'_, scope::ToolCall>,
+//!     ) -> Result<ToolResult, Exit> {
+//!         let result = next.run(call).await?;
+//!         let loud = result.content.to_uppercase();
+//!         Ok(result.with_content(loud))
+//!     }
+//! }
+//!
+//! let interceptors = Interceptors::default();
+//! let registration = interceptors.register(interceptor!(Upper));
+//! assert_eq!(interceptors.tool_call.len(), 1);
+//! registration.remove();
+//! assert_eq!(interceptors.tool_call.len(), 0);
+//! ```
+//!
+//! - One trait, [`Around`], for the six scopes that are calls, and [`AroundStream`] for the event stream.
+//! - [`Next`] is consumed by value: a layer calls the rest once, or not at all. A layer that must call twice trades it
+//!   for a [`Replay`], where the scope allows that.
+//! - Index 0 of a [`Chain`] is outermost: it enters first and leaves last.
+//! - A [`ControlError`](turnwright_control::ControlError) passes through everything: each call has a latch, and the
+//!   first control error is what the chain returns, whatever a layer makes of it.
+//!
+//! Approval is not an interceptor, so that no layer can approve a call: the gate stands before the chain and is checked
+//! once more inside it.
+
+pub mod builtin;
+mod chain;
+mod exit;
+mod layer;
+mod next;
+pub mod scope;
+mod set;
+mod stream;
+
+pub use chain::{Around, Chain, Core, Registration, RegistrationGuard};
+pub use exit::Exit;
+#[doc(hidden)]
+pub use layer::__probe;
+pub use layer::{LayerSpec, RegisterError};
+pub use next::{CallState, Next, Refused, Replay};
+pub use scope::{Scope, ScopeName, UnknownScope};
+pub use set::{Interceptors, PlannedLayer};
+pub use stream::{AroundStream, StreamCall, StreamChain};

@@ -1,3 +1,5 @@
+//! What the in-memory channel promises.
+
 use std::time::Duration;
 
 use futures::FutureExt;

@@ -1,3 +1,5 @@
+//! What the runner promises.
+
 use std::sync::{
     Mutex,
     atomic::{AtomicUsize, Ordering::SeqCst},
@@ -83,7 +85,12 @@ impl BeforeTurn for Bad {
 async fn fault_h13_priority_is_ascending_and_equal_ones_keep_their_order() {
     let log = Log::default();
     let named = |n| hook!(Named(n, log.clone()));
-    let runner = HookRunner::new([named("c").priority(1), named("a").priority(-1000), named("d").priority(1), named("b")]);
+    let runner = HookRunner::new([
+        named("c").priority(1),
+        named("a").priority(-1000),
+        named("d").priority(1),
+        named("b"),
+    ]);
     runner.before_turn(&ctx(), Dispatch::new()).await.unwrap();
     assert_eq!(log.take(), ["a", "b", "c", "d"]);
     assert_eq!(runner.plan()[0].priority, -1000);
@@ -158,7 +165,8 @@ async fn a_hook_that_was_cut_is_not_called_twice_and_none_is_lost() {
     let (log, notes, ctx) = (Log::default(), Notes::default(), ctx());
     let named = |n| hook!(Named(n, log.clone()));
     let runner = HookRunner::new([named("a"), hook!(Bad::Hangs), named("c")]);
-    let cut = tokio::time::timeout(Duration::from_secs(1), runner.before_turn(&ctx, Dispatch::new().log(&notes)));
+    let cut =
+        tokio::time::timeout(Duration::from_secs(1), runner.before_turn(&ctx, Dispatch::new().log(&notes)));
     assert!(cut.await.is_err());
     runner.before_turn(&ctx, Dispatch::new().log(&notes).unwinding(None)).await.unwrap();
     assert_eq!(log.take(), ["a", "c"]);

@@ -1,0 +1,83 @@
+//! The deadline of a tool call.
+
+use std::{fmt::Write, sync::Arc, time::Duration};
+
+use turnwright_core::{ErrorInfo, ErrorKind, ToolResult, TurnContext};
+
+use crate::{Around, Exit, Next, scope};
+
+/// Gives each tool call a deadline; when it passes, the tool's future is dropped, the model gets a `<tool_timeout>`
+/// result and the loop goes on. Always innermost, so that it measures the tool and not the layers round it.
+///
+/// A timeout the tool reports itself is the tool's own error and looks different: only the runtime's deadline has the
+/// kind [`ErrorKind::ToolTimeout`].
+#[derive(Clone)]
+pub struct ToolTimeout {
+    default: Duration,
+    of_tool: Arc<dyn Fn(&str) -> Option<Duration> + Send + Sync>,
+}
+
+impl ToolTimeout {
+    /// The seed's 540 s.
+    pub const DEFAULT: Duration = Duration::from_secs(540);
+
+    /// The same deadline for every tool.
+    pub fn new(default: Duration) -> Self {
+        Self { default, of_tool: Arc::new(|_| None) }
+    }
+
+    /// Tools for which `of_tool` knows a shorter deadline get that: of the levels that are set the least counts.
+    #[must_use]
+    pub fn per_tool(mut self, of_tool: impl Fn(&str) -> Option<Duration> + Send + Sync + 'static) -> Self {
+        self.of_tool = Arc::new(of_tool);
+        self
+    }
+}
+
+impl Around<scope::ToolCall> for ToolTimeout {
+    async fn around(
+        &self,
+        ctx: &TurnContext,
+        call: turnwright_core::ToolCall,
+        next: Next<'_, scope::ToolCall>,
+    ) -> Result<ToolResult, Exit> {
+        let limit = (self.of_tool)(&call.name).map_or(self.default, |own| own.min(self.default));
+        let clock = &ctx.sources().clock;
+        let started = clock.instant();
+        // What the result needs of a call whose input the tool consumes.
+        let key = turnwright_core::ToolCall::new(call.id.clone(), call.name.clone(), "");
+        match tokio::time::timeout(limit, next.run(call)).await {
+            Ok(out) => out,
+            Err(_) => {
+                let elapsed = clock.instant().saturating_duration_since(started);
+                let message = format!("the tool did not finish within {} s", limit.as_secs_f64());
+                let error = ErrorInfo::new(ErrorKind::ToolTimeout, message);
+                let content = render(&key.name, limit, elapsed);
+                Ok(ToolResult::error(&key, error).with_content(content).with_elapsed(elapsed))
+            }
+        }
+    }
+}
+
+fn render(tool: &str, limit: Duration, elapsed: Duration) -> String {
+    let mut name = String::with_capacity(tool.len());
+    for c in tool.chars() {
+        match c {
+            '<' => name.push_str("&lt;"),
+            '>' => name.push_str("&gt;"),
+            '&' => name.push_str("&amp;"),
+            c => name.push(c),
+        }
+    }
+    let mut out = String::new();
+    // Writing to a string cannot fail.
+    let _ = write!(
+        out,
+        "<tool_timeout><tool_name>{name}</tool_name><status>timeout</status>\
+         <timeout_seconds>{:.3}</timeout_seconds><elapsed_seconds>{:.2}</elapsed_seconds>\
+         <message>The tool was stopped at its deadline. It may have had effects.</message></tool_timeout>",
+        limit.as_secs_f64(),
+        elapsed.as_secs_f64()
+    );
+    out
+}

@@ -1,0 +1,85 @@
+//! All chains of one agent.
+
+use serde::Serialize;
+
+use crate::{
+    Chain, ScopeName, StreamChain,
+    scope::{AgentRun, ExecuteCode, Iteration, LlmCall, ToolCall, Turn},
+};
+
+/// The chains of one agent, one a scope. Clones are the same chains.
+#[derive(Clone, Default)]
+pub struct Interceptors {
+    /// Around one call of the agent.
+    pub agent_run: Chain<AgentRun>,
+    /// Around one leg.
+    pub turn: Chain<Turn>,
+    /// Around one iteration.
+    pub iteration: Chain<Iteration>,
+    /// Around one logical model call.
+    pub llm_call: Chain<LlmCall>,
+    /// Around the event stream inside it.
+    pub llm_stream: StreamChain,
+    /// Around one tool execution.
+    pub tool_call: Chain<ToolCall>,
+    /// Around one code cell.
+    pub execute_code: Chain<ExecuteCode>,
+}
+
+/// One row of [`Interceptors::plan`].
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct PlannedLayer {
+    /// The scope.
+    pub scope: ScopeName,
+    /// Its place in the chain, 0 outermost.
+    pub index: usize,
+    /// Its name.
+    pub name: String,
+    /// Whether agents started by this one have it too.
+    pub inherited: bool,
+}
+
+impl Interceptors {
+    /// The chains of an agent that this one starts: the entries registered as inherited stand first, outside the
+    /// child's own. The child keeps what it got: later changes here do not reach it.
+    #[must_use]
+    pub fn for_child(&self) -> Self {
+        let child = Self::default();
+        macro_rules! inherit {
+            ($($scope:ident)*) => {
+                $(child.$scope.0.extend(self.$scope.0.entries().into_iter().filter(|e| e.inherited).collect());)*
+            };
+        }
+        inherit!(agent_run turn iteration llm_call llm_stream tool_call execute_code);
+        child
+    }
+
+    /// What is registered, scope by scope, outermost first.
+    pub fn plan(&self) -> Vec<PlannedLayer> {
+        let mut rows = Vec::new();
+        macro_rules! rows {
+            ($($scope:ident $name:ident,)*) => {
+                $(for (index, entry) in self.$scope.0.entries().into_iter().enumerate() {
+                    let (name, inherited) = (entry.name.to_string(), entry.inherited);
+                    rows.push(PlannedLayer { scope: ScopeName::$name, index, name, inherited });
+                })*
+            };
+        }
+        rows!(
+            agent_run AgentRun,
+            turn Turn,
+            iteration Iteration,
+            llm_call LlmCall,
+            llm_stream LlmStream,
+            tool_call ToolCall,
+            execute_code ExecuteCode,
+        );
+        rows
+    }
+}
+
+impl std::fmt::Debug for Interceptors {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_list().entries(self.plan()).finish()
+    }
+}

@@ -1,0 +1,116 @@
+//! What an error's body says, whatever its shape.
+
+use std::time::Duration;
+
+use serde_json::{Map, Value};
+
+/// The facts in an error's body.
+#[derive(Debug, Default)]
+pub(super) struct ErrorBody {
+    /// The words for people; empty when there are none.
+    pub(super) message: String,
+    /// Codes, types and reasons, the most specific first, in lower case.
+    pub(super) labels: Vec<String>,
+    /// The provider's code or type, as it spells it.
+    pub(super) code: Option<String>,
+    /// An HTTP status given in the body.
+    pub(super) status: Option<u16>,
+    /// How long to wait, given in the body.
+    pub(super) retry: Option<Duration>,
+}
+
+impl ErrorBody {
+    pub(super) fn read(bytes: &[u8]) -> Self {
+        let mut body = Self::default();
+        match serde_json::from_slice::<Value>(bytes) {
+            Ok(value) => body.top(&value),
+            // A body that was cut at the cap, or plain words.
+            Err(_) => body.message = String::from_utf8_lossy(bytes).trim().to_owned(),
+        }
+        body
+    }
+
+    fn top(&mut self, value: &Value) {
+        match value {
+            // Some servers put the one error object into an array.
+            Value::Array(items) => {
+                if let Some(first) = items.first() {
+                    self.top(first);
+                }
+            }
+            Value::Object(top) => {
+                match top.get("error") {
+                    Some(Value::Object(inner)) => self.object(inner),
+                    Some(Value::Null) | None => {}
+                    Some(words) => self.message = words_of(words),
+                }
+                self.object(top);
+            }
+            Value::String(words) => words.clone_into(&mut self.message),
+            other => self.message = other.to_string(),
+        }
+    }
+
+    fn object(&mut self, object: &Map<String, Value>) {
+        for name in ["message", "detail", "msg"] {
+            if let (true, Some(words)) = (self.message.is_empty(), object.get(name)) {
+                self.message = words_of(words);
+            }
+        }
+        if let Some(Value::Array(details)) = object.get("details") {
+            details.iter().filter_map(Value::as_object).for_each(|detail| self.detail(detail));
+        }
+        if let Some(inner) = object.get("innererror").and_then(Value::as_object) {
+            self.label(inner.get("code"));
+        }
+        for name in ["code", "error_type", "type", "status", "raw_status_code"] {
+            self.label(object.get(name));
+        }
+        if let Some(metadata) = object.get("metadata").and_then(Value::as_object) {
+            self.label(metadata.get("error_type"));
+        }
+    }
+
+    fn detail(&mut self, detail: &Map<String, Value>) {
+        self.label(detail.get("reason"));
+        let delay = detail.get("retryDelay").and_then(Value::as_str);
+        let seconds = delay.and_then(|d| d.strip_suffix('s')).and_then(|s| s.parse::<f64>().ok());
+        self.retry = self.retry.or(seconds.and_then(|s| Duration::try_from_secs_f64(s).ok()));
+    }
+
+    /// Takes a code: a word, or a number that is an HTTP status.
+    fn label(&mut self, value: Option<&Value>) {
+        let number = match value {
+            Some(Value::Number(n)) => n.as_u64(),
+            Some(Value::String(s)) if !s.is_empty() => match s.parse() {
+                Ok(n) => Some(n),
+                Err(_) => {
+                    // "error" says only what is known already.
+                    if s != "error" {
+                        self.code.get_or_insert_with(|| s.clone());
+                        self.labels.push(s.to_ascii_lowercase());
+                    }
+                    None
+                }
+            },
+            _ => None,
+        };
+        let status = number.and_then(|n| u16::try_from(n).ok()).filter(|n| (400..600).contains(n));
+        self.status = self.status.or(status);
+    }
+}
+
+/// The words in a value of any type.
+fn words_of(value: &Value) -> String {
+    match value {
+        Value::Null => String::new(),
+        Value::String(words) => words.clone(),
+        Value::Array(items) if items.len() == 1 => words_of(&items[0]),
+        Value::Array(items) => items.iter().map(words_of).collect::<Vec<_>>().join("; "),
+        Value::Object(object) => match object.get("message").or(object.get("msg")) {
+            Some(words) => words_of(words),
+            None => value.to_string(),
+        },
+        other => other.to_string(),
+    }
+}

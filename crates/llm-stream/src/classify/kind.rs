@@ -1,0 +1,152 @@
+//! From labels, words and a status to a kind.
+
+use turnwright_core::ErrorKind;
+
+use super::body::ErrorBody;
+
+/// The kind of an error. Without a status (inside a stream) an error that says nothing known is the server's fault.
+pub(super) fn decide(body: &ErrorBody, status: Option<u16>) -> ErrorKind {
+    // Too large a request stays too large, also when the label says that a rate is exceeded.
+    if status == Some(413) || says_too_large(&body.message) {
+        return ErrorKind::ContextOverflow;
+    }
+    if let Some(kind) = body.labels.iter().find_map(|label| of_label(label)) {
+        return kind;
+    }
+    match (status, body.labels.iter().any(|label| is_bad_request(label))) {
+        (Some(400 | 403), _) if says_bad_key(&body.message) => ErrorKind::Authentication,
+        (Some(status), _) => of_status(status),
+        (None, true) if says_bad_key(&body.message) => ErrorKind::Authentication,
+        (None, true) => ErrorKind::InvalidRequest,
+        (None, false) => ErrorKind::Server,
+    }
+}
+
+/// What a status means when nothing else is known.
+pub(super) fn of_status(status: u16) -> ErrorKind {
+    match status {
+        401 | 407 => ErrorKind::Authentication,
+        402 => ErrorKind::QuotaExceeded,
+        403 | 451 => ErrorKind::PermissionDenied,
+        404 | 410 => ErrorKind::NotFound,
+        413 => ErrorKind::ContextOverflow,
+        429 => ErrorKind::RateLimited,
+        503 | 529 => ErrorKind::Overloaded,
+        // Never going to work, however often it is asked for.
+        501 | 505 => ErrorKind::InvalidRequest,
+        408 | 425 | 499 | 500..600 => ErrorKind::Server,
+        400..500 => ErrorKind::InvalidRequest,
+        _ => ErrorKind::UnexpectedContent,
+    }
+}
+
+/// Labels that mean one thing wherever they occur. Others, such as `invalid_request_error`, are used for too many
+/// things: the status decides.
+fn of_label(label: &str) -> Option<ErrorKind> {
+    Some(match label {
+        "invalid_api_key"
+        | "api_key_invalid"
+        | "authentication_error"
+        | "unauthenticated"
+        | "unauthorized"
+        | "invalid_authentication"
+        | "expired_api_key" => ErrorKind::Authentication,
+        "permission_denied" | "permission_error" | "permission_denied_error" | "forbidden" => {
+            ErrorKind::PermissionDenied
+        }
+        "insufficient_quota"
+        | "billing_error"
+        | "billing_hard_limit_reached"
+        | "billing_not_active"
+        | "insufficient_credits"
+        | "insufficient_balance"
+        | "payment_required"
+        | "quota_exceeded"
+        | "access_terminated" => ErrorKind::QuotaExceeded,
+        "rate_limit_exceeded"
+        | "rate_limit_error"
+        | "rate_limited"
+        | "too_many_requests"
+        | "resource_exhausted"
+        | "throttlingexception"
+        | "tokens"
+        | "requests" => ErrorKind::RateLimited,
+        "overloaded_error"
+        | "overloaded"
+        | "server_is_overloaded"
+        | "engine_overloaded"
+        | "service_unavailable"
+        | "service_unavailable_error"
+        | "unavailable"
+        | "capacity_exceeded"
+        | "insufficient_system_resource"
+        | "slow_down" => ErrorKind::Overloaded,
+        "server_error"
+        | "api_error"
+        | "internal_error"
+        | "internal_server_error"
+        | "internalservererror"
+        | "internal"
+        | "provider_error"
+        | "timeout"
+        | "timeout_error"
+        | "deadline_exceeded"
+        | "cancelled" => ErrorKind::Server,
+        "model_not_found" | "not_found_error" | "not_found" | "deploymentnotfound" | "notfound" => {
+            ErrorKind::NotFound
+        }
+        "context_length_exceeded"
+        | "exceed_context_size_error"
+        | "too_many_prompt_tokens"
+        | "too_many_tokens"
+        | "model_max_prompt_tokens_exceeded"
+        | "model_context_window_exceeded"
+        | "request_too_large"
+        | "string_above_max_length" => ErrorKind::ContextOverflow,
+        "content_filter"
+        | "content_filter_error"
+        | "content_policy_violation"
+        | "responsibleaipolicyviolation"
+        | "data_inspection_failed"
+        | "prohibited_content"
+        | "safety" => ErrorKind::ContentFilter,
+        "not_supported_error" | "unimplemented" => ErrorKind::InvalidRequest,
+        _ => return None,
+    })
+}
+
+/// Labels for a request that is wrong in itself, for streams, where no status says so.
+fn is_bad_request(label: &str) -> bool {
+    label.starts_with("invalid") || matches!(label, "bad request" | "bad_request" | "failed_precondition")
+}
+
+/// Most providers label too large a request as an invalid one; only the words tell.
+fn says_too_large(message: &str) -> bool {
+    const WORDS: [&str; 14] = [
+        "maximum context length",
+        "max context length",
+        "context size",
+        "context window",
+        "context length",
+        "exceeds the maximum number of tokens",
+        "prompt is too long",
+        "prompt too long",
+        "input is too long",
+        "input length and `max_tokens` exceed",
+        "too many tokens",
+        "all messages is too long",
+        "request too large",
+        "reduce the length of the messages",
+    ];
+    says(message, &WORDS)
+}
+
+/// Some providers answer a wrong key with status 400 and no label.
+fn says_bad_key(message: &str) -> bool {
+    says(message, &["api key not valid", "incorrect api key", "invalid api key"])
+}
+
+fn says(message: &str, words: &[&str]) -> bool {
+    let message = message.to_ascii_lowercase();
+    words.iter().any(|w| message.contains(w))
+}
