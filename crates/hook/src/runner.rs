@@ -207,7 +207,24 @@ impl HookRunner {
 
     /// Whether anybody listens to a point.
     pub fn is_heard(&self, point: HookPoint) -> bool {
-        self.specs.iter().any(|s| s.points().contains(&point))
+        let l = &self.lists;
+        !match point {
+            HookPoint::BeforeGraph => l.before_graph.is_empty(),
+            HookPoint::AfterGraph => l.after_graph.is_empty(),
+            HookPoint::FinallyGraph => l.finally_graph.is_empty(),
+            HookPoint::StartNodeTurn => l.start_node_turn.is_empty(),
+            HookPoint::EndNodeTurn => l.end_node_turn.is_empty(),
+            HookPoint::BeforeTurn => l.before_turn.is_empty(),
+            HookPoint::AfterTurn => l.after_turn.is_empty(),
+            HookPoint::BeforeIteration => l.before_iteration.is_empty(),
+            HookPoint::AfterIteration => l.after_iteration.is_empty(),
+            HookPoint::BeforeToolExecution => l.before_tool_execution.is_empty(),
+            HookPoint::AfterToolExecution => l.after_tool_execution.is_empty(),
+            HookPoint::BeforeLlm => l.before_llm.is_empty(),
+            HookPoint::AfterLlmResponse => l.after_llm_response.is_empty(),
+            HookPoint::FinalizeContent => l.finalize_content.is_empty(),
+            HookPoint::AfterApproval => l.after_approval.is_empty(),
+        }
     }
 
     /// What is registered, in the order it runs.

@@ -206,8 +206,13 @@ impl<L: ?Sized + Send + Sync + 'static> Registry<L> {
 
     fn change(&self, change: impl FnOnce(&mut Vec<Entry<L>>)) {
         let mut list = self.0.write();
-        change(&mut list.entries);
-        list.layers = list.entries.iter().map(|e| e.layer.clone()).collect();
+        let mut entries = list.entries.clone();
+        change(&mut entries);
+        let layers = entries.iter().map(|e| e.layer.clone()).collect();
+        let old = std::mem::replace(&mut *list, List { entries, layers });
+        drop(list);
+        // May be the last of a layer, and its destructor is user code: it runs after the lock is gone.
+        drop(old);
     }
 }
 

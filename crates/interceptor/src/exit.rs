@@ -51,3 +51,44 @@ impl fmt::Display for Exit {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use turnwright_core::RetryAdvice;
+
+    fn by_question_mark<E: Error + Send + Sync + 'static>(e: E) -> Exit {
+        let fails = || -> Result<(), Exit> { Err(e)? };
+        fails().unwrap_err()
+    }
+
+    #[test]
+    fn a_control_error_stays_a_control_error() {
+        let control = ControlError::policy_violation("no shell").user_content("I may not.");
+        let exit = by_question_mark(control.clone());
+        assert_eq!(exit, Exit::Control(control.clone()));
+        assert_eq!((exit.info(), exit.to_string()), (control.info(), control.to_string()));
+    }
+
+    #[test]
+    fn error_data_keeps_its_kind_and_retry_advice() {
+        let info = ErrorInfo::new(ErrorKind::Server, "down").retry(RetryAdvice::Never).provider("p");
+        let exit = by_question_mark(info.clone());
+        assert_eq!(exit, Exit::Failed(info.clone()));
+        assert_eq!((exit.info(), exit.to_string()), (info, "p: down".into()));
+    }
+
+    #[test]
+    fn any_other_error_is_a_failure_of_the_layer_that_is_not_retried() {
+        let exit = by_question_mark("x".parse::<u8>().unwrap_err());
+        assert_eq!(exit, Exit::failed(ErrorKind::Interceptor, "invalid digit found in string"));
+        assert!(!exit.info().is_retryable());
+    }
+
+    #[test]
+    fn an_exit_passes_through_the_question_mark_unchanged() {
+        let exit = Exit::failed(ErrorKind::Denied, "no");
+        let fails = || -> Result<(), Exit> { Err(exit.clone())? };
+        assert_eq!(fails().unwrap_err(), exit);
+    }
+}

@@ -214,7 +214,8 @@ pub mod __probe {
     #[diagnostic::on_unimplemented(
         message = "`{T}` wraps none of the interceptor scopes",
         label = "this value is no interceptor",
-        note = "implement `Around<scope::ToolCall>` (or another scope) or `AroundStream` for `{T}`"
+        note = "implement `Around<scope::ToolCall>` (or another scope) or `AroundStream` for `{T}`",
+        note = "in generic code `interceptor!` sees only the bounds in scope: register at the chain itself there"
     )]
     pub trait SomeScope<T> {}
     impl<T> SomeScope<T> for Yes {}

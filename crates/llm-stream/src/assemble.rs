@@ -1,11 +1,13 @@
 //! From events to an answer.
 
+use std::borrow::Borrow;
+
 use turnwright_core::{ErrorInfo, ErrorKind, Part, Reasoning, TokenUsage};
 
 use crate::{LlmEvent, LlmResponse};
 
 /// Puts the events of one stream together. Adjacent deltas of one kind become one part; the last usage snapshot wins.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct Assembler {
     parts: Vec<Part>,
     reasoning_closed: bool,
@@ -21,30 +23,35 @@ impl Assembler {
 
     /// Takes the next event. Events after the terminal one are ignored: streams made by [`crate::OneTerminal`] have
     /// none.
-    pub fn feed(&mut self, event: LlmEvent) {
+    pub fn feed(&mut self, event: impl Borrow<LlmEvent>) {
         if self.end.is_some() {
             return;
         }
-        match event {
-            LlmEvent::TextDelta { text } => self.text(&text),
+        match event.borrow() {
+            LlmEvent::TextDelta { text } => self.text(text),
             LlmEvent::ReasoningDelta(delta) => {
                 match self.parts.last_mut() {
                     Some(Part::Reasoning(r)) if !self.reasoning_closed => r.text.push_str(&delta.text),
                     _ if delta.text.is_empty() && delta.opaque.is_none() => return,
                     _ => self.parts.push(Part::Reasoning(Reasoning {
-                        text: delta.text,
+                        text: delta.text.clone(),
                         opaque: serde_json::Map::new(),
                     })),
                 }
                 self.reasoning_closed = delta.opaque.is_some();
-                if let (Some(opaque), Some(Part::Reasoning(r))) = (delta.opaque, self.parts.last_mut()) {
-                    r.opaque.extend(*opaque);
+                if let (Some(opaque), Some(Part::Reasoning(r))) = (&delta.opaque, self.parts.last_mut()) {
+                    r.opaque.extend(opaque.iter().map(|(k, v)| (k.clone(), v.clone())));
                 }
             }
-            LlmEvent::ToolCallComplete(call) => self.parts.push(Part::ToolCall(*call)),
-            LlmEvent::UsageSnapshot(usage) => self.usage = Some(*usage),
-            end @ (LlmEvent::Finish(_) | LlmEvent::StreamFailure(_)) => self.end = Some(end),
+            LlmEvent::ToolCallComplete(call) => self.parts.push(Part::ToolCall((**call).clone())),
+            LlmEvent::UsageSnapshot(usage) => self.usage = Some(**usage),
+            end @ (LlmEvent::Finish(_) | LlmEvent::StreamFailure(_)) => self.end = Some(end.clone()),
         }
+    }
+
+    /// Whether the stream ended in a failure.
+    pub fn has_failed(&self) -> bool {
+        matches!(self.end, Some(LlmEvent::StreamFailure(_)))
     }
 
     fn text(&mut self, delta: &str) {

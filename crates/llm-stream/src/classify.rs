@@ -120,7 +120,7 @@ fn clean(text: &str, max_chars: usize) -> String {
     let mut out = String::new();
     let mut after_bearer = false;
     // A key may stand at the cut, so words are judged whole; what lies far beyond the cut is not looked at.
-    let is_word = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '*');
+    let is_word = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | '*');
     let mut rest = text;
     while !rest.is_empty() && out.len() < max_chars * 4 {
         let end = rest.find(|c| !is_word(c)).unwrap_or(rest.len());

@@ -57,6 +57,7 @@ impl Default for SseFramer {
     }
 }
 
+#[derive(Clone, Copy)]
 enum Line<'a> {
     Blank,
     Data(&'a [u8]),

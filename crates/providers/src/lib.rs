@@ -1,1 +1,26 @@
-//! Placeholder.
+//! HTTP clients for the wire formats of model providers.
+//!
+//! - [`ChatClient`]: chat completions, as OpenAI and the many servers compatible with it speak them.
+//! - [`Timeouts`]: how long a client waits for what.
+//!
+//! A client only speaks HTTP: what the bytes mean is decided by the decoders of [`turnwright_llm_stream::wire`].
+//! It never retries, never follows a redirect, and its keys are in no log, error or debug output. Dropping its stream
+//! closes the connection.
+//!
+//! ```no_run
+//! use turnwright_llm_stream::ModelHandle;
+//! use turnwright_providers::ChatClient;
+//!
+//! let client = ChatClient::builder().base_url("http://127.0.0.1:8080/v1").build()?;
+//! let model = ModelHandle::new(client, "qwen3");
+//! # Ok::<(), turnwright_core::ErrorInfo>(())
+//! ```
+
+mod base_url;
+mod chat;
+mod exchange;
+mod timeouts;
+mod transport;
+
+pub use chat::{ChatClient, ChatClientBuilder};
+pub use timeouts::Timeouts;

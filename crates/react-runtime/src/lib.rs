@@ -1,1 +1,44 @@
-//! Placeholder.
+//! The ReAct runtime: agents, sessions, turns.
+//!
+//! - [`Agent`]: a model, tools, hooks, interceptors and limits; [`Agent::builder`] makes one.
+//! - [`Session`]: a conversation. [`Session::start`] runs a turn and returns its [`TurnHandle`]: a stream of
+//!   [`TurnEvent`]s, the result, and control.
+//! - [`tool`]: tools from typed async functions.
+//! - [`gate`]: who decides whether a call runs. A turn suspends while a person decides, and resumes from its snapshot.
+//! - [`machine`]: the pure turn machine; [`snapshot`] and [`store`]: turns and sessions at rest.
+//!
+//! A leg of a turn is one future owned by a spawned task; all its work is polled inside it. Whatever ends it (an answer,
+//! a cancel, a panic, a dropped handle, a dropped runtime), the history is legal, what was shown is in it, and there is
+//! exactly one last event.
+
+mod agent;
+mod driver;
+mod event;
+pub mod gate;
+mod ledger;
+pub mod machine;
+mod plan;
+mod queue;
+mod session;
+pub mod snapshot;
+pub mod store;
+pub mod tool;
+
+#[cfg(feature = "commit-probe")]
+pub use agent::CommitProbe;
+pub use agent::{Agent, AgentBuilder, BuildError, Spawner};
+pub use driver::{GRACE, UNWIND_BUDGET};
+pub use event::{FinishedError, TurnEvent, TurnEventKind, TurnFinished};
+pub use plan::{Plan, PlannedTool};
+pub use queue::{MAX_UNREAD_BYTES, MAX_UNREAD_EVENTS};
+pub use session::{DecideError, Input, Session, StartError, TurnHandle};
+
+const _: fn() = || {
+    fn send_sync<T: Send + Sync + 'static>() {}
+    fn send<T: Send + 'static>() {}
+    fn object_safe(_: &dyn store::SessionStore, _: &dyn tool::DynTool, _: &dyn gate::DynGate) {}
+    let _ = object_safe;
+    send_sync::<Agent>();
+    send_sync::<Session>();
+    send::<TurnHandle>();
+};

@@ -14,8 +14,10 @@ use crate::{Around, Exit, Next, scope};
 #[derive(Clone)]
 pub struct ToolTimeout {
     default: Duration,
-    of_tool: Arc<dyn Fn(&str) -> Option<Duration> + Send + Sync>,
+    of_tool: Arc<OfTool>,
 }
+
+type OfTool = dyn Fn(&str) -> Option<Duration> + Send + Sync;
 
 impl ToolTimeout {
     /// The seed's 540 s.

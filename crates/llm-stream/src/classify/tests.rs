@@ -1,3 +1,5 @@
+//! Every shape of error body, and what must not get into a message.
+
 use super::*;
 use ErrorKind::*;
 
@@ -252,7 +254,7 @@ fn messages_are_capped_on_a_character_and_hold_no_keys() {
     assert_eq!(message.chars().count(), MAX_MESSAGE_CHARS + 1);
     let e = failure(401, r#"{"error":"bad key: 'sk-abcDEF123456', Authorization: Bearer abc.def\nnext"}"#)
         .classify();
-    assert_eq!(e.message, "bad key: '[redacted]', Authorization: Bearer [redacted].def next");
+    assert_eq!(e.message, "bad key: '[redacted]', Authorization: Bearer [redacted] next");
     let huge = vec![b'x'; 10 * MAX_BODY_BYTES];
     let huge = HttpFailure { body: &huge, ..failure(500, "") }.classify();
     assert!(huge.message.len() < 600);

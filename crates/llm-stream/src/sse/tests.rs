@@ -1,3 +1,5 @@
+//! Every line end at every split, caps, and what is no SSE.
+
 use super::*;
 use proptest::prelude::*;
 

@@ -1,0 +1,180 @@
+//! The shape of one chunk, borrowed from its bytes. Values whose type differs between servers stay raw until needed;
+//! fields not named here are skipped without being built.
+
+use std::{fmt, marker::PhantomData};
+
+use serde::{
+    Deserialize, Deserializer,
+    de::{IgnoredAny, MapAccess, SeqAccess, Visitor},
+};
+use serde_json::value::RawValue;
+
+#[derive(Debug, Deserialize)]
+pub(super) struct Chunk<'a> {
+    #[serde(borrow, default)]
+    pub(super) id: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    pub(super) model: Option<&'a RawValue>,
+    /// `chat.completion.chunk`, or `error`.
+    #[serde(borrow, default)]
+    pub(super) object: Option<&'a RawValue>,
+    #[serde(borrow, default, rename = "type")]
+    pub(super) kind: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    pub(super) choices: Option<Choices<'a>>,
+    #[serde(borrow, default)]
+    pub(super) usage: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    pub(super) x_groq: Option<GroqExtra<'a>>,
+    #[serde(borrow, default)]
+    pub(super) error: Option<&'a RawValue>,
+}
+
+/// Where one provider puts usage beside the place that became usual.
+#[derive(Debug, Deserialize)]
+pub(super) struct GroqExtra<'a> {
+    #[serde(borrow, default)]
+    pub(super) usage: Option<&'a RawValue>,
+}
+
+/// The choices of index 0: one answer is asked for, and a server that sends several must not mix them.
+#[derive(Debug, Default)]
+pub(super) struct Choices<'a> {
+    pub(super) first: Option<Choice<'a>>,
+    /// Further ones of the same index. Empty in practice, and then no allocation.
+    pub(super) more: Vec<Choice<'a>>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct Choice<'a> {
+    #[serde(default)]
+    index: Count,
+    #[serde(borrow, default)]
+    pub(super) delta: Option<Delta<'a>>,
+    /// The whole message of an answer that was not streamed; some servers repeat it beside each delta.
+    #[serde(borrow, default)]
+    pub(super) message: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    pub(super) finish_reason: Option<&'a RawValue>,
+    /// The upstream's word, where a router translated it.
+    #[serde(borrow, default)]
+    pub(super) native_finish_reason: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    pub(super) error: Option<&'a RawValue>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct Delta<'a> {
+    #[serde(borrow, default)]
+    pub(super) content: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    pub(super) refusal: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    pub(super) reasoning_content: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    pub(super) reasoning: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    pub(super) reasoning_details: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    pub(super) tool_calls: Option<Vec<CallPiece<'a>>>,
+    /// The form before there were several calls.
+    #[serde(borrow, default)]
+    pub(super) function_call: Option<FunctionPiece<'a>>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct CallPiece<'a> {
+    #[serde(default)]
+    pub(super) index: Count,
+    #[serde(borrow, default)]
+    pub(super) id: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    pub(super) function: Option<FunctionPiece<'a>>,
+}
+
+#[derive(Debug, Clone, Copy, Deserialize)]
+pub(super) struct FunctionPiece<'a> {
+    #[serde(borrow, default)]
+    pub(super) name: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    pub(super) arguments: Option<&'a RawValue>,
+}
+
+/// A part of content that is a list.
+#[derive(Debug, Deserialize)]
+pub(super) struct ContentPart<'a> {
+    #[serde(borrow, default)]
+    pub(super) text: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    pub(super) thinking: Option<&'a RawValue>,
+}
+
+/// A count, from whatever stands in its place: anything but a number that is not negative is unknown.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Count(pub(super) Option<u64>);
+
+impl<'de: 'a, 'a> Deserialize<'de> for Choices<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Visit<'a>(PhantomData<&'a ()>);
+        impl<'de: 'a, 'a> Visitor<'de> for Visit<'a> {
+            type Value = Choices<'a>;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a list of choices")
+            }
+            fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
+                let mut choices = Choices::default();
+                while let Some(choice) = seq.next_element::<Choice<'a>>()? {
+                    match choice.index {
+                        Count(None | Some(0)) if choices.first.is_none() => choices.first = Some(choice),
+                        Count(None | Some(0)) => choices.more.push(choice),
+                        Count(Some(_)) => {}
+                    }
+                }
+                Ok(choices)
+            }
+        }
+        deserializer.deserialize_seq(Visit(PhantomData))
+    }
+}
+
+impl<'de> Deserialize<'de> for Count {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Visit;
+        impl<'de> Visitor<'de> for Visit {
+            type Value = Count;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a count")
+            }
+            fn visit_u64<E>(self, n: u64) -> Result<Count, E> {
+                Ok(Count(Some(n)))
+            }
+            fn visit_i64<E>(self, n: i64) -> Result<Count, E> {
+                Ok(Count(u64::try_from(n).ok()))
+            }
+            fn visit_f64<E>(self, n: f64) -> Result<Count, E> {
+                // Counts are far below the 2^53 up to which this is exact.
+                #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "checked before")]
+                let count = (0.0..9.0e15).contains(&n).then_some(n as u64);
+                Ok(Count(count))
+            }
+            fn visit_bool<E>(self, _: bool) -> Result<Count, E> {
+                Ok(Count(None))
+            }
+            fn visit_str<E>(self, _: &str) -> Result<Count, E> {
+                Ok(Count(None))
+            }
+            fn visit_unit<E>(self) -> Result<Count, E> {
+                Ok(Count(None))
+            }
+            fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Count, A::Error> {
+                while seq.next_element::<IgnoredAny>()?.is_some() {}
+                Ok(Count(None))
+            }
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Count, A::Error> {
+                while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
+                Ok(Count(None))
+            }
+        }
+        deserializer.deserialize_any(Visit)
+    }
+}

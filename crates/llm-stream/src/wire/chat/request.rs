@@ -1,0 +1,122 @@
+//! The request body.
+
+mod message;
+
+use serde::{
+    Serialize, Serializer,
+    ser::{SerializeMap, SerializeSeq},
+};
+use serde_json::{Value, json};
+use turnwright_core::{ErrorInfo, ErrorKind, ToolDefinition};
+
+use crate::{LlmRequest, ToolChoice};
+
+/// The body of a streaming chat completion request: UTF-8 JSON. Equal requests give equal bytes.
+///
+/// The fields in [`LlmRequest::extra`] come last and replace the serializer's own of the same name. Histories that
+/// no server accepts are mended, not refused: arguments that are not a JSON object go out as an object that holds
+/// them, an interrupted answer as an element that says so, images of a tool's result as a user message after it.
+///
+/// # Errors
+/// [`ErrorKind::Internal`] when JSON cannot hold the request, which no request built from this crate's types does.
+pub fn chat_body(request: &LlmRequest) -> Result<Vec<u8>, ErrorInfo> {
+    let failed = |e| ErrorInfo::new(ErrorKind::Internal, format!("the request cannot be serialized: {e}"));
+    serde_json::to_vec(&Body(request)).map_err(failed)
+}
+
+struct Body<'a>(&'a LlmRequest);
+
+impl Serialize for Body<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let request = self.0;
+        let mut body = Fields { map: serializer.serialize_map(None)?, request };
+        body.put("model", &request.model)?;
+        body.put("messages", &Messages(request))?;
+        if !request.tools.is_empty() {
+            body.put("tools", &Tools(request))?;
+            body.put_some("tool_choice", choice(&request.tool_choice).as_ref())?;
+        }
+        // Not `max_completion_tokens`: the servers that copy the format know only this one.
+        body.put_some("max_tokens", request.max_output_tokens.as_ref())?;
+        body.put_some("temperature", request.temperature.as_ref())?;
+        if !request.stop.is_empty() {
+            body.put("stop", &request.stop)?;
+        }
+        body.put("stream", &true)?;
+        body.put("stream_options", &json!({ "include_usage": true }))?;
+        for (name, value) in &request.extra {
+            body.map.serialize_entry(name, value)?;
+        }
+        body.map.end()
+    }
+}
+
+/// Writes the serializer's own fields, but for those that the request replaces.
+struct Fields<'a, M> {
+    map: M,
+    request: &'a LlmRequest,
+}
+
+impl<M: SerializeMap> Fields<'_, M> {
+    fn put<T: Serialize + ?Sized>(&mut self, name: &'static str, value: &T) -> Result<(), M::Error> {
+        if self.request.extra.contains_key(name) { Ok(()) } else { self.map.serialize_entry(name, value) }
+    }
+
+    fn put_some<T: Serialize>(&mut self, name: &'static str, value: Option<&T>) -> Result<(), M::Error> {
+        value.map_or(Ok(()), |value| self.put(name, value))
+    }
+}
+
+struct Messages<'a>(&'a LlmRequest);
+
+impl Serialize for Messages<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut list = serializer.serialize_seq(None)?;
+        if let Some(system) = self.0.system.as_deref().filter(|s| !s.is_empty()) {
+            list.serialize_element(&message::Words { role: "system", content: system })?;
+        }
+        message::write(&self.0.messages, &mut list)?;
+        list.end()
+    }
+}
+
+struct Tools<'a>(&'a LlmRequest);
+
+impl Serialize for Tools<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(self.0.tools.iter().map(|tool| Tool::of(tool)))
+    }
+}
+
+#[derive(Serialize)]
+struct Tool<'a> {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    function: Function<'a>,
+}
+
+#[derive(Serialize)]
+struct Function<'a> {
+    name: &'a str,
+    description: &'a str,
+    parameters: &'a Value,
+}
+
+impl<'a> Tool<'a> {
+    fn of(tool: &'a ToolDefinition) -> Self {
+        let ToolDefinition { name, description, parameters, .. } = tool;
+        Self { kind: "function", function: Function { name, description, parameters } }
+    }
+}
+
+fn choice(choice: &ToolChoice) -> Option<Value> {
+    match choice {
+        ToolChoice::Auto => None,
+        ToolChoice::None => Some("none".into()),
+        ToolChoice::Required => Some("required".into()),
+        ToolChoice::Tool(name) => Some(json!({ "type": "function", "function": { "name": name } })),
+    }
+}
+
+#[cfg(test)]
+mod tests;

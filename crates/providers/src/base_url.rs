@@ -1,0 +1,94 @@
+//! Checks a base URL, with errors that say what to change.
+
+use reqwest::Url;
+use turnwright_core::{ErrorInfo, ErrorKind};
+
+/// The address below a base URL.
+///
+/// # Errors
+/// [`ErrorKind::Configuration`] when the base URL is none. The message does not repeat credentials.
+pub(crate) fn endpoint(base_url: &str, path: &str) -> Result<Url, ErrorInfo> {
+    let base_url = base_url.trim();
+    let wrong = |why: String| Err(ErrorInfo::new(ErrorKind::Configuration, why));
+    if base_url.is_empty() {
+        return wrong("the base URL is empty; an example is http://127.0.0.1:8080/v1".into());
+    }
+    let mut url = match Url::parse(base_url) {
+        Ok(url) => url,
+        Err(_) if !base_url.contains("://") => {
+            return wrong("the base URL has no scheme; it must begin with http:// or https://".into());
+        }
+        Err(e) => return wrong(format!("the base URL is not valid: {e}")),
+    };
+    if !matches!(url.scheme(), "http" | "https") {
+        return wrong(format!("the base URL has the scheme {}; it must be http or https", url.scheme()));
+    }
+    if !url.username().is_empty() || url.password().is_some() {
+        return wrong("the base URL holds credentials; give the key as the API key".into());
+    }
+    if url.query().is_some() || url.fragment().is_some() {
+        return wrong("the base URL has a query or a fragment; it must end with its path".into());
+    }
+    let base_path = url.path().trim_end_matches('/');
+    if base_path.ends_with(path) {
+        return wrong(format!("the base URL ends with {path}; leave that out, it is added"));
+    }
+    let full = format!("{base_path}{path}");
+    url.set_path(&full);
+    Ok(url)
+}
+
+/// Whether the address is this machine's own, which no proxy can reach for us.
+pub(crate) fn is_loopback(url: &Url) -> bool {
+    let host = url.host_str().unwrap_or_default().trim_matches(['[', ']']);
+    host == "localhost" || host.parse::<std::net::IpAddr>().is_ok_and(|ip| ip.is_loopback())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PATH: &str = "/chat/completions";
+
+    #[test]
+    fn a_base_url_may_end_with_slashes_and_have_a_path() {
+        for base in ["http://h:1/v1", " http://h:1/v1/ ", "http://h:1/v1//"] {
+            assert_eq!(endpoint(base, PATH).unwrap().as_str(), "http://h:1/v1/chat/completions");
+        }
+        assert_eq!(endpoint("https://h", PATH).unwrap().as_str(), "https://h/chat/completions");
+    }
+
+    #[test]
+    fn a_wrong_base_url_gives_an_error_that_says_what_to_change() {
+        let table = [
+            ("", "is empty"),
+            ("api.example.com/v1", "no scheme"),
+            ("localhost:8080", "scheme"),
+            ("ftp://h/v1", "must be http or https"),
+            ("http://", "not valid"),
+            ("http://h:port/", "not valid"),
+            ("http://me:secret@h/v1", "credentials"),
+            ("http://h/v1?key=secret", "query"),
+            ("http://h/v1#x", "fragment"),
+            ("http://h/v1/chat/completions/", "leave that out"),
+        ];
+        for (base, words) in table {
+            let error = endpoint(base, PATH).unwrap_err();
+            assert_eq!(error.kind, ErrorKind::Configuration);
+            assert!(error.message.contains(words), "{base}: {error}");
+            assert!(!error.message.contains("secret"), "{base}: {error}");
+        }
+    }
+
+    #[test]
+    fn loopback_addresses_are_known() {
+        for (base, expected) in [
+            ("http://localhost:1", true),
+            ("http://127.0.0.2", true),
+            ("http://[::1]:8", true),
+            ("http://h", false),
+        ] {
+            assert_eq!(is_loopback(&endpoint(base, PATH).unwrap()), expected, "{base}");
+        }
+    }
+}

@@ -1,0 +1,297 @@
+//! One call: a request sent, an answer read within its limits and decoded.
+
+use std::{collections::VecDeque, pin::Pin, sync::Arc, time::Duration};
+
+use bytes::Bytes;
+use futures::{FutureExt, Stream, StreamExt, stream};
+use reqwest::{
+    Response, Url,
+    header::{CONTENT_TYPE, HeaderName, LOCATION, RETRY_AFTER},
+};
+use tokio::time::timeout_at;
+use turnwright_core::{Clock, ErrorInfo, ErrorKind, clock::Instant};
+use turnwright_llm_stream::{
+    LlmEvent, StreamItem,
+    classify::{HttpFailure, MAX_BODY_BYTES},
+    wire::WireDecoder,
+};
+
+use crate::{
+    Timeouts,
+    transport::{Transport, root_cause},
+};
+
+/// Makes the call when polled. The connection is closed when the stream is dropped, and before the terminal event is
+/// yielded.
+pub(crate) fn exchange<D: WireDecoder + 'static>(
+    transport: Arc<Transport>,
+    clock: Arc<dyn Clock>,
+    body: Result<Vec<u8>, ErrorInfo>,
+    decoder: D,
+) -> impl Stream<Item = StreamItem> + Send + 'static {
+    let items = VecDeque::new();
+    let call = Exchange { transport, clock, decoder, items, decoded: Vec::new(), phase: Phase::Send(body) };
+    stream::unfold(Box::new(call), |mut call| async move {
+        loop {
+            if let Some(item) = call.items.pop_front() {
+                return Some((item, call));
+            }
+            if matches!(call.phase, Phase::Done) {
+                return None;
+            }
+            call.step().await;
+        }
+    })
+}
+
+struct Exchange<D> {
+    transport: Arc<Transport>,
+    clock: Arc<dyn Clock>,
+    decoder: D,
+    items: VecDeque<StreamItem>,
+    /// Where the decoder writes; kept for its capacity.
+    decoded: Vec<StreamItem>,
+    phase: Phase,
+}
+
+enum Phase {
+    Send(Result<Vec<u8>, ErrorInfo>),
+    Read(Reading),
+    Done,
+}
+
+struct Reading {
+    body: Pin<Box<dyn Stream<Item = reqwest::Result<Bytes>> + Send>>,
+    limits: Limits,
+}
+
+/// When the call is over, as far as is known.
+#[derive(Debug, Clone, Copy)]
+struct Limits {
+    timeouts: Timeouts,
+    started: Instant,
+    /// When the answer last grew.
+    grew: Option<Instant>,
+    progress: u64,
+    /// When the finish reason was seen.
+    finished: Option<Instant>,
+}
+
+/// Which limit comes first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Limit {
+    Failure(ErrorKind, Duration),
+    Drained,
+}
+
+impl<D: WireDecoder> Exchange<D> {
+    async fn step(&mut self) {
+        match std::mem::replace(&mut self.phase, Phase::Done) {
+            Phase::Send(Ok(body)) => self.send(body).await,
+            Phase::Send(Err(error)) => self.fail(error),
+            Phase::Read(reading) => self.read(reading).await,
+            Phase::Done => {}
+        }
+    }
+
+    async fn send(&mut self, body: Vec<u8>) {
+        let limits = Limits {
+            timeouts: self.transport.timeouts,
+            started: self.clock.instant(),
+            grew: None,
+            progress: 0,
+            finished: None,
+        };
+        let (deadline, limit) = limits.next();
+        let response = match timeout_at(deadline, self.transport.send(body)).await {
+            Ok(Ok(response)) => response,
+            Ok(Err(error)) => return self.fail(error),
+            Err(_) => return self.over(limit),
+        };
+        match self.check(&response) {
+            Answer::Stream => {
+                let body = Box::pin(response.bytes_stream());
+                self.phase = Phase::Read(Reading { body, limits });
+            }
+            Answer::Wrong(error) => self.fail(error),
+            Answer::Refusal => {
+                let error = self.refusal(response, limits).await;
+                self.fail(error);
+            }
+        }
+    }
+
+    fn check(&self, response: &Response) -> Answer {
+        let status = response.status();
+        if status.is_redirection() {
+            let error = ErrorInfo::new(ErrorKind::UnexpectedContent, redirect_message(response));
+            return Answer::Wrong(error.status(status.as_u16()));
+        }
+        let content_type = header(response, &CONTENT_TYPE).unwrap_or_default().to_ascii_lowercase();
+        let content_type = content_type.split(';').next().unwrap_or_default().trim();
+        match content_type {
+            _ if !status.is_success() => Answer::Refusal,
+            "text/html" => Answer::Refusal,
+            // JSON is an error, or an answer from a server that does not stream. The rest is how proxies and small
+            // servers label streams.
+            ""
+            | "text/event-stream"
+            | "application/json"
+            | "text/plain"
+            | "application/octet-stream"
+            | "application/stream+json"
+            | "application/x-ndjson" => Answer::Stream,
+            other => {
+                let message = format!("the answer is of the type {other}, not an event stream");
+                let error = ErrorInfo::new(ErrorKind::UnexpectedContent, message);
+                Answer::Wrong(error.status(status.as_u16()))
+            }
+        }
+    }
+
+    /// Reads a refusal's body, as much of it as matters and comes in time, and says what it means.
+    async fn refusal(&mut self, response: Response, limits: Limits) -> ErrorInfo {
+        let status = response.status().as_u16();
+        let head = response.headers().clone();
+        let (deadline, _) = limits.next();
+        let mut body = Vec::new();
+        let mut chunks = Box::pin(response.bytes_stream());
+        while let Ok(Some(Ok(chunk))) = timeout_at(deadline, chunks.next()).await {
+            body.extend_from_slice(&chunk[..chunk.len().min(MAX_BODY_BYTES - body.len())]);
+            if body.len() == MAX_BODY_BYTES || self.clock.instant() >= deadline {
+                break;
+            }
+        }
+        let text = |name: &HeaderName| head.get(name).and_then(|value| value.to_str().ok());
+        HttpFailure {
+            provider: &self.transport.provider,
+            status,
+            content_type: text(&CONTENT_TYPE),
+            retry_after: text(&RETRY_AFTER),
+            retry_after_ms: text(&HeaderName::from_static("retry-after-ms")),
+            body: &body,
+            now: self.clock.now(),
+        }
+        .classify()
+    }
+
+    async fn read(&mut self, mut reading: Reading) {
+        let (deadline, limit) = reading.limits.next();
+        // A flood leaves no chance to a timer that is asked second.
+        if self.clock.instant() >= deadline {
+            return self.over(limit);
+        }
+        match timeout_at(deadline, reading.body.next()).await {
+            Err(_) => return self.over(limit),
+            Ok(None) => return self.end(None),
+            Ok(Some(Err(error))) => return self.end(Some(&error)),
+            Ok(Some(Ok(bytes))) => self.decoder.feed(&bytes, &mut self.decoded),
+        }
+        if self.decoder.is_done() {
+            // The end of the body mostly lies in the same packet: taking it gives the connection back to the pool.
+            let _ = reading.body.next().now_or_never();
+        } else {
+            reading.limits.note(self.clock.instant(), self.decoder.progress(), self.decoder.finish_seen());
+            self.phase = Phase::Read(reading);
+        }
+        self.publish();
+    }
+
+    /// The body ended, or broke off.
+    fn end(&mut self, broken: Option<&reqwest::Error>) {
+        let began = self.decoder.progress() > 0;
+        self.decoder.end(&mut self.decoded);
+        if let (Some(cause), Some(StreamItem::Event(LlmEvent::StreamFailure(failure)))) =
+            (broken, self.decoded.last_mut())
+            && failure.error.kind == ErrorKind::Truncated
+        {
+            let cause = root_cause(cause);
+            failure.error = if began {
+                let message = format!("the connection broke in the midst of the answer: {cause}");
+                ErrorInfo::new(ErrorKind::Truncated, message)
+            } else {
+                let message = format!("the connection broke before the answer began: {cause}");
+                ErrorInfo::new(ErrorKind::Connection, message)
+            };
+        }
+        self.publish();
+    }
+
+    fn over(&mut self, limit: Limit) {
+        match limit {
+            Limit::Drained => self.end(None),
+            Limit::Failure(kind, after) => {
+                let message = match kind {
+                    ErrorKind::FirstByteTimeout => format!("nothing came within {after:?}"),
+                    ErrorKind::IdleTimeout => format!("nothing came for {after:?}"),
+                    _ => format!("the answer was not whole within {after:?}"),
+                };
+                self.fail(ErrorInfo::new(kind, message));
+            }
+        }
+    }
+
+    fn fail(&mut self, error: ErrorInfo) {
+        self.decoded.push(LlmEvent::failure(error).into());
+        self.publish();
+    }
+
+    /// Hands on what was decoded.
+    fn publish(&mut self) {
+        for mut item in self.decoded.drain(..) {
+            if let StreamItem::Event(LlmEvent::StreamFailure(failure)) = &mut item {
+                failure.error = self.transport.finish_error(failure.error.clone());
+            }
+            self.items.push_back(item);
+        }
+    }
+}
+
+enum Answer {
+    Stream,
+    Refusal,
+    Wrong(ErrorInfo),
+}
+
+impl Limits {
+    /// The limit that comes first, and when.
+    fn next(&self) -> (Instant, Limit) {
+        let timeouts = &self.timeouts;
+        let quiet = match self.grew {
+            None => (
+                self.started + timeouts.first_byte,
+                Limit::Failure(ErrorKind::FirstByteTimeout, timeouts.first_byte),
+            ),
+            Some(at) => (at + timeouts.idle, Limit::Failure(ErrorKind::IdleTimeout, timeouts.idle)),
+        };
+        let total = (self.started + timeouts.total, Limit::Failure(ErrorKind::TotalTimeout, timeouts.total));
+        let drained = self.finished.map(|at| (at + timeouts.drain, Limit::Drained));
+        // A finished answer is whole whichever limit comes first.
+        match drained {
+            Some(drained) => (drained.0.min(total.0), Limit::Drained),
+            None if total.0 < quiet.0 => total,
+            None => quiet,
+        }
+    }
+
+    fn note(&mut self, now: Instant, progress: u64, finish_seen: bool) {
+        if progress > self.progress {
+            self.progress = progress;
+            self.grew = Some(now);
+        }
+        self.finished = finish_seen.then(|| self.finished.unwrap_or(now));
+    }
+}
+
+fn header<'a>(response: &'a Response, name: &HeaderName) -> Option<&'a str> {
+    response.headers().get(name).and_then(|value| value.to_str().ok())
+}
+
+fn redirect_message(response: &Response) -> String {
+    let target = header(response, &LOCATION).and_then(|to| response.url().join(to).ok());
+    let target = target.as_ref().map(Url::origin).map(|origin| origin.ascii_serialization());
+    match target {
+        Some(origin) => format!("the server redirects to {origin}, which is not followed; set the base URL"),
+        None => "the server redirects, which is not followed; set the base URL".into(),
+    }
+}

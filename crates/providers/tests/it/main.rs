@@ -1,0 +1,6 @@
+//! The client against a server on the loopback interface that does what servers do wrong.
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test: the helpers of tests count as such")]
+
+mod faults;
+mod requests;
+mod support;

@@ -1,0 +1,340 @@
+//! Building agents.
+
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+use serde_json::{Map, Value};
+use turnwright_control::ControlChannel;
+use turnwright_core::Sources;
+use turnwright_hook::{HookRunner, HookSpec};
+use turnwright_interceptor::{
+    Chain, Interceptors, LayerSpec,
+    builtin::{ControlDrain, LlmCancel, ToolResultLimit, ToolTimeout},
+    interceptor,
+};
+use turnwright_llm_stream::{LlmRequest, ModelHandle, ToolChoice};
+
+use super::{Agent, AgentInner, RegisteredTool, Spawner};
+use crate::{
+    gate::{AllowAll, DynGate, Gate},
+    machine::Limits,
+    session::OpenSessions,
+    snapshot::ToolFingerprint,
+    store::SessionStore,
+    tool::{BlockingPool, DynTool, Tool},
+};
+
+/// Why an agent was not built.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum BuildError {
+    /// Two tools share a name.
+    #[error("two tools are named {0:?}")]
+    DuplicateTool(String),
+    /// A tool name that providers refuse.
+    #[error("the tool name {0:?} is not 1 to 64 characters out of a-z A-Z 0-9 _ -")]
+    ToolName(String),
+    /// A tool whose schema is not an object schema.
+    #[error("the parameters of the tool {0:?} are not a JSON schema of type object")]
+    ToolSchema(String),
+    /// A limit that is zero.
+    #[error("the limit `{0}` must be at least 1")]
+    ZeroLimit(&'static str),
+    /// A timeout that is zero.
+    #[error("the timeout `{0}` must be longer than nothing")]
+    ZeroTimeout(&'static str),
+}
+
+/// Builds an [`Agent`]. What is not set has the default its method names.
+#[must_use]
+pub struct AgentBuilder {
+    name: Arc<str>,
+    model: ModelHandle,
+    request: LlmRequest,
+    tools: Vec<Arc<dyn DynTool>>,
+    hooks: Vec<HookSpec>,
+    layers: Vec<LayerSpec>,
+    inherited: Interceptors,
+    gate: Arc<dyn DynGate>,
+    limits: Limits,
+    parallel_tools: usize,
+    deadline: Option<Duration>,
+    tool_timeout: Duration,
+    tool_result_chars: usize,
+    channel: Option<Arc<dyn ControlChannel>>,
+    store: Option<Arc<dyn SessionStore>>,
+    sources: Sources,
+    blocking_threads: usize,
+    spawn: Spawner,
+    #[cfg(feature = "commit-probe")]
+    commit_probe: Option<super::CommitProbe>,
+}
+
+impl AgentBuilder {
+    pub(super) fn new(name: Arc<str>, model: ModelHandle) -> Self {
+        let request = LlmRequest { model: model.model().into(), ..LlmRequest::default() };
+        Self {
+            name,
+            model,
+            request,
+            tools: Vec::new(),
+            hooks: Vec::new(),
+            layers: Vec::new(),
+            inherited: Interceptors::default(),
+            gate: Arc::new(AllowAll),
+            limits: Limits::default(),
+            parallel_tools: 5,
+            deadline: Some(Duration::from_secs(3600)),
+            tool_timeout: ToolTimeout::DEFAULT,
+            tool_result_chars: ToolResultLimit::DEFAULT_CHARS,
+            channel: None,
+            store: None,
+            sources: Sources::default(),
+            blocking_threads: 16,
+            spawn: Spawner::default(),
+            #[cfg(feature = "commit-probe")]
+            commit_probe: None,
+        }
+    }
+
+    /// The system prompt. None by default.
+    pub fn instructions(mut self, text: impl Into<Arc<str>>) -> Self {
+        self.request.system = Some(text.into());
+        self
+    }
+
+    /// Adds a tool.
+    pub fn tool(mut self, tool: impl Tool) -> Self {
+        self.tools.push(Arc::new(tool));
+        self
+    }
+
+    /// Adds tools.
+    pub fn tools(mut self, tools: impl IntoIterator<Item = Arc<dyn DynTool>>) -> Self {
+        self.tools.extend(tools);
+        self
+    }
+
+    /// Adds a hook: a value with [`turnwright_hook::hook_points!`], or `hook!(value)`.
+    pub fn hook(mut self, hook: impl Into<HookSpec>) -> Self {
+        self.hooks.push(hook.into());
+        self
+    }
+
+    /// Adds an interceptor, inside those added before: `interceptor!(value)`.
+    pub fn interceptor(mut self, layer: LayerSpec) -> Self {
+        self.layers.push(layer);
+        self
+    }
+
+    /// Puts the inherited entries of another agent outside this one's own: for agents that agent starts.
+    pub fn inherit(mut self, parent: &Agent) -> Self {
+        self.inherited = parent.0.interceptors.for_child();
+        self
+    }
+
+    /// Decides about tool calls. [`AllowAll`] by default.
+    pub fn gate(mut self, gate: impl Gate) -> Self {
+        self.gate = Arc::new(gate);
+        self
+    }
+
+    /// Limits of a turn; see [`Limits`] for the defaults.
+    pub fn limits(mut self, limits: Limits) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    /// Tools that may run at once. 5 by default.
+    pub fn parallel_tools(mut self, n: usize) -> Self {
+        self.parallel_tools = n;
+        self
+    }
+
+    /// How long a leg may take. One hour by default.
+    pub fn deadline(mut self, deadline: Duration) -> Self {
+        self.deadline = Some(deadline);
+        self
+    }
+
+    /// Lets a leg take as long as it likes. Its parts keep their own limits.
+    pub fn without_deadline(mut self) -> Self {
+        self.deadline = None;
+        self
+    }
+
+    /// How long a tool call may take. 540 s by default; a tool's own limit counts when it is shorter.
+    pub fn tool_timeout(mut self, timeout: Duration) -> Self {
+        self.tool_timeout = timeout;
+        self
+    }
+
+    /// How many characters of a tool result the model gets. 50,000 by default.
+    pub fn tool_result_chars(mut self, chars: usize) -> Self {
+        self.tool_result_chars = chars;
+        self
+    }
+
+    /// Takes commands from this channel. None by default: the turn's handle alone controls it.
+    pub fn channel(mut self, channel: Arc<dyn ControlChannel>) -> Self {
+        self.channel = Some(channel);
+        self
+    }
+
+    /// Keeps sessions in this store. None by default: they live as long as their [`crate::Session`].
+    pub fn store(mut self, store: Arc<dyn SessionStore>) -> Self {
+        self.store = Some(store);
+        self
+    }
+
+    /// Time, ids and randomness. The machine's own by default.
+    pub fn sources(mut self, sources: Sources) -> Self {
+        self.sources = sources;
+        self
+    }
+
+    /// Which tools the model may or must call. Its own choice by default.
+    pub fn tool_choice(mut self, choice: ToolChoice) -> Self {
+        self.request.tool_choice = choice;
+        self
+    }
+
+    /// Sampling temperature. The provider's default when not set.
+    pub fn temperature(mut self, temperature: f64) -> Self {
+        self.request.temperature = Some(temperature);
+        self
+    }
+
+    /// The most tokens an answer may have. The provider's default when not set.
+    pub fn max_output_tokens(mut self, tokens: u64) -> Self {
+        self.request.max_output_tokens = Some(tokens);
+        self
+    }
+
+    /// Further fields of every request body.
+    pub fn extra(mut self, fields: Map<String, Value>) -> Self {
+        self.request.extra = fields;
+        self
+    }
+
+    /// Threads for blocking tool bodies. 16 by default.
+    pub fn blocking_threads(mut self, threads: usize) -> Self {
+        self.blocking_threads = threads;
+        self
+    }
+
+    /// Spawns leg tasks in another way than `tokio::spawn`.
+    pub fn spawner(mut self, spawner: Spawner) -> Self {
+        self.spawn = spawner;
+        self
+    }
+
+    /// Called at every commit of every ledger of the agent.
+    #[cfg(feature = "commit-probe")]
+    pub fn commit_probe(mut self, probe: super::CommitProbe) -> Self {
+        self.commit_probe = Some(probe);
+        self
+    }
+
+    /// The agent.
+    ///
+    /// # Errors
+    /// [`BuildError`] naming what is wrong.
+    pub fn build(mut self) -> Result<Agent, BuildError> {
+        for (name, value) in [
+            ("iterations", self.limits.iterations as usize),
+            ("attempts", self.limits.attempts as usize),
+            ("parallel_tools", self.parallel_tools),
+            ("tool_result_chars", self.tool_result_chars),
+            ("blocking_threads", self.blocking_threads),
+        ] {
+            if value == 0 {
+                return Err(BuildError::ZeroLimit(name));
+            }
+        }
+        if self.tool_timeout.is_zero() {
+            return Err(BuildError::ZeroTimeout("tool_timeout"));
+        }
+        if self.deadline.is_some_and(|d| d.is_zero()) {
+            return Err(BuildError::ZeroTimeout("deadline"));
+        }
+        let mut tools = BTreeMap::new();
+        let mut definitions = Vec::with_capacity(self.tools.len());
+        for tool in self.tools {
+            let definition = Arc::new(tool.dyn_definition());
+            check_tool(&definition)?;
+            definitions.push(definition.clone());
+            let name = definition.name.clone();
+            if tools.insert(name.clone(), RegisteredTool { definition, tool }).is_some() {
+                return Err(BuildError::DuplicateTool(name));
+            }
+        }
+        let fingerprint = ToolFingerprint::of(definitions.iter().map(|d| &**d));
+        let own: BTreeMap<String, Duration> =
+            definitions.iter().filter_map(|d| Some((d.name.clone(), d.timeout?))).collect();
+        let deadline = ToolTimeout::new(self.tool_timeout).per_tool(move |tool| own.get(tool).copied());
+        let tool_deadline = Chain::default();
+        tool_deadline.register(deadline).keep();
+        self.request.tools = definitions.into();
+        Ok(Agent(Arc::new(AgentInner {
+            interceptors: interceptors(
+                self.inherited,
+                self.tool_result_chars,
+                self.channel.as_ref(),
+                self.layers,
+            ),
+            name: self.name,
+            model: self.model,
+            request: self.request,
+            tools,
+            fingerprint,
+            hooks: HookRunner::new(self.hooks),
+            tool_deadline,
+            tool_timeout: self.tool_timeout,
+            gate: self.gate,
+            limits: self.limits,
+            parallel_tools: self.parallel_tools,
+            deadline: self.deadline,
+            channel: self.channel,
+            store: self.store,
+            sources: self.sources,
+            blocking: Arc::new(BlockingPool::new(self.blocking_threads)),
+            spawn: self.spawn,
+            sessions: OpenSessions::default(),
+            #[cfg(feature = "commit-probe")]
+            commit_probe: self.commit_probe,
+        })))
+    }
+}
+
+/// The order of the design, outermost first: inherited, result limit, control drain, LLM cancel, the users' own. The
+/// tool deadline stands innermost, in a chain of its own.
+fn interceptors(
+    inherited: Interceptors,
+    tool_result_chars: usize,
+    channel: Option<&Arc<dyn ControlChannel>>,
+    layers: Vec<LayerSpec>,
+) -> Interceptors {
+    inherited
+        .register(interceptor!(ToolResultLimit::new(tool_result_chars)).name("tool_result_limit"))
+        .keep();
+    if let Some(channel) = channel {
+        inherited.register(interceptor!(ControlDrain::new(channel.clone())).name("control_drain")).keep();
+        inherited.register(interceptor!(LlmCancel::new(channel.clone())).name("llm_cancel")).keep();
+    }
+    for layer in layers {
+        inherited.register(layer).keep();
+    }
+    inherited
+}
+
+fn check_tool(definition: &turnwright_core::ToolDefinition) -> Result<(), BuildError> {
+    let name = &definition.name;
+    let is_legal = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+    if name.is_empty() || name.len() > 64 || !name.chars().all(is_legal) {
+        return Err(BuildError::ToolName(name.clone()));
+    }
+    if definition.parameters.get("type").and_then(Value::as_str) != Some("object") {
+        return Err(BuildError::ToolSchema(name.clone()));
+    }
+    Ok(())
+}

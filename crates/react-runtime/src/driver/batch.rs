@@ -1,0 +1,189 @@
+//! The batch of one answer: asking the gate, running what may run, committing in model order.
+
+use std::{panic::AssertUnwindSafe, time::Duration};
+
+use futures::{FutureExt, StreamExt, stream::FuturesUnordered};
+use turnwright_core::{
+    ApprovalRequest, ApprovalTransaction, CallDigest, Concurrency, ErrorInfo, ErrorKind, Synthetic, ToolCall,
+    ToolResult, panic::panic_text,
+};
+use turnwright_hook::ToolDecision;
+use turnwright_interceptor::Exit;
+
+use super::{LegRt, tools::ToolCore};
+use crate::{agent::RegisteredTool, event::TurnEventKind, gate::GateDecision, machine::Fed};
+
+/// How long a gate may take about one call before it fails closed.
+const GATE_TIMEOUT: Duration = Duration::from_secs(60);
+
+impl LegRt {
+    /// Decides about every call of the batch, once each.
+    pub(crate) async fn gate_batch(&self) -> Result<(), Exit> {
+        let undecided: Vec<ToolCall> = self.ledger.with(|leg| {
+            let calls = leg.batch.iter().flat_map(|b| &b.calls);
+            calls.filter(|c| c.decision.is_none()).map(|c| c.call.clone()).collect()
+        });
+        for call in undecided {
+            let (decision, result) = self.classify(&call).await?;
+            let allowed = matches!(decision, ToolDecision::Allowed).then(|| self.digest(&call));
+            self.ledger.with(|leg| {
+                if let Some(entry) = leg.batch_call(&call.id) {
+                    (entry.decision, entry.allowed) = (Some(decision), allowed);
+                }
+                if let Some(result) = result {
+                    leg.tool_done(&call.id, result);
+                }
+            });
+        }
+        self.feed(Fed::Done)
+    }
+
+    pub(crate) fn digest(&self, call: &ToolCall) -> CallDigest {
+        self.agent.digest(call)
+    }
+
+    /// What is to become of a call: the decision, and the result that stands in for one that does not run.
+    pub(crate) async fn classify(&self, call: &ToolCall) -> Result<(ToolDecision, Option<ToolResult>), Exit> {
+        let unrunnable = |error: ErrorInfo| {
+            let words = ToolDecision::Unrunnable(error.message.clone());
+            (words, Some(ToolResult::synthetic(call, Synthetic::Unrunnable, error)))
+        };
+        let Some(tool) = self.agent.tools.get(&call.name) else {
+            let known: Vec<_> = self.agent.tools.keys().map(String::as_str).collect();
+            let message = format!("there is no tool {:?}; the tools are: {}", call.name, known.join(", "));
+            return Ok(unrunnable(ErrorInfo::new(ErrorKind::UnknownTool, message)));
+        };
+        if let Err(broken) = call.arguments_value() {
+            return Ok(unrunnable(broken));
+        }
+        Ok(match self.ask_gate(call, tool).await? {
+            Ok(GateDecision::Allow) => (ToolDecision::Allowed, None),
+            Ok(GateDecision::Deny { reason }) => {
+                let result = denied(call, &reason);
+                (ToolDecision::Denied(reason), Some(result))
+            }
+            Ok(GateDecision::Ask { reason, .. }) => (ToolDecision::Pending(reason), None),
+            Err(failed) => unrunnable(failed),
+        })
+    }
+
+    /// Outer error: control. Inner error: the gate could not decide, and the call does not run.
+    async fn ask_gate(
+        &self,
+        call: &ToolCall,
+        tool: &RegisteredTool,
+    ) -> Result<Result<GateDecision, ErrorInfo>, Exit> {
+        let failed = |why: String| {
+            let message = format!("not run: the approval gate failed ({why})");
+            Ok(Err(ErrorInfo::new(ErrorKind::Internal, message)))
+        };
+        let asked =
+            AssertUnwindSafe(async { self.agent.gate.dyn_decide(&self.ctx, call, &tool.definition).await });
+        let limited = tokio::time::timeout(GATE_TIMEOUT, asked.catch_unwind());
+        match self.or_cancel(limited).await? {
+            Ok(Ok(Ok(decision))) => Ok(Ok(decision)),
+            Ok(Ok(Err(Exit::Failed(error)))) => failed(error.message),
+            Ok(Ok(Err(control))) => Err(control),
+            Ok(Err(panic)) => failed(format!("it panicked: {}", panic_text(&*panic))),
+            Err(_) => failed(format!("it took longer than {GATE_TIMEOUT:?}")),
+        }
+    }
+
+    /// Runs the calls that may run: consecutive parallel tools beside each other, exclusive ones alone. Each result is
+    /// shown when it is there; history gets them in model order, once none is missing.
+    pub(crate) async fn run_batch(&self) -> Result<(), Exit> {
+        let mut calls: Vec<ToolCall> = self.ledger.with(|leg| {
+            let calls = leg.batch.iter().flat_map(|b| &b.calls);
+            let runnable = calls.filter(|c| c.result.is_none() && c.allowed.is_some());
+            runnable.map(|c| c.edited.as_ref().unwrap_or(&c.call).clone()).collect()
+        });
+        calls.reverse();
+        while let Some(first) = calls.pop() {
+            let mut segment = vec![first];
+            while segment.last().is_some_and(|c| self.is_parallel(c))
+                && calls.last().is_some_and(|c| self.is_parallel(c))
+            {
+                segment.extend(calls.pop());
+            }
+            self.run_segment(segment).await?;
+        }
+        if let Some(error) = self.abort.lock().take() {
+            return Err(Exit::Failed(error));
+        }
+        let pending = self.ledger.with(|leg| {
+            let pending = leg.batch.iter().flat_map(|b| &b.calls).any(|c| c.is_pending());
+            if !pending {
+                leg.close_batch();
+            }
+            pending
+        });
+        self.feed(Fed::Tools { pending })
+    }
+
+    fn is_parallel(&self, call: &ToolCall) -> bool {
+        let tool = self.agent.tools.get(&call.name);
+        tool.is_some_and(|t| t.definition.concurrency == Concurrency::Parallel)
+    }
+
+    async fn run_segment(&self, segment: Vec<ToolCall>) -> Result<(), Exit> {
+        let mut waiting = segment.into_iter();
+        let mut running: FuturesUnordered<_> =
+            waiting.by_ref().take(self.agent.parallel_tools).map(|call| self.run_call(call)).collect();
+        while let Some(done) = running.next().await {
+            done?;
+            running.extend(waiting.next().map(|call| self.run_call(call)));
+        }
+        Ok(())
+    }
+
+    async fn run_call(&self, call: ToolCall) -> Result<(), Exit> {
+        let id = call.id.clone();
+        let idempotent = self.agent.tools.get(&call.name).is_some_and(|t| t.definition.idempotent);
+        let no_replay = (!idempotent).then_some("the tool is not idempotent");
+        let core = ToolCore::new(self);
+        let result = self.agent.interceptors.tool_call.call(&self.ctx, call, &core, no_replay).await?;
+        self.ledger.with(|leg| {
+            // Whether the call waits is the ledger's to know, not the result's: layers may rewrite a result.
+            if !leg.batch_call(&id).is_some_and(|entry| entry.is_pending()) {
+                leg.tool_done(&id, result);
+            }
+        });
+        Ok(())
+    }
+
+    /// The questions of a batch that cannot go on without answers.
+    pub(crate) fn open_transaction(&self) {
+        let sources = self.ctx.sources();
+        self.ledger.with(|leg| {
+            let pending = leg.batch.iter().flat_map(|b| &b.calls).filter(|c| c.is_pending());
+            let requests: Vec<ApprovalRequest> = pending
+                .map(|entry| {
+                    let call = entry.rewritten.as_ref().unwrap_or(&entry.call);
+                    let tool = self.agent.tools.get(&call.name);
+                    let reason = match &entry.decision {
+                        Some(ToolDecision::Pending(reason)) => reason.clone(),
+                        _ => String::new(),
+                    };
+                    ApprovalRequest {
+                        call: call.clone(),
+                        source: tool.map(|t| t.definition.source.clone()).unwrap_or_default(),
+                        digest: self.digest(call),
+                        reason,
+                        expires_at: None,
+                    }
+                })
+                .collect();
+            for request in &requests {
+                leg.emit(TurnEventKind::ApprovalRequested(request.clone()));
+            }
+            leg.transaction = Some(ApprovalTransaction::open(sources.id(), self.ctx.turn(), requests));
+        });
+    }
+}
+
+/// What a denied call is answered with.
+pub(crate) fn denied(call: &ToolCall, reason: &str) -> ToolResult {
+    let message =
+        format!("denied: {reason}. The tool is not banned, but do not ask for this very call again");
+    ToolResult::synthetic(call, Synthetic::Denied, ErrorInfo::new(ErrorKind::Denied, message))
+}

@@ -1,0 +1,170 @@
+//! The driver: carries out what the machine asks for.
+//!
+//! A leg is one future, owned by a spawned task. It has three parts. The *work* (chains, hooks, the model, tools) may be
+//! dropped at any await. The *ledger* stands outside it and holds whatever was committed. The *finalizer* runs after the
+//! work is gone; nothing races it: it makes the history legal, fires the owed points, saves, and ends in one event.
+
+mod batch;
+mod finalize;
+mod fire;
+mod model;
+mod tools;
+mod work;
+
+pub(crate) use batch::denied;
+
+use std::{panic::AssertUnwindSafe, pin::pin, sync::Arc, time::Duration};
+
+use futures::FutureExt;
+use parking_lot::Mutex;
+use tokio::sync::watch;
+use turnwright_control::{ControlError, drain_control_channel};
+use turnwright_core::{
+    CancelCause, CancelKind, CancelToken, ErrorInfo, ErrorKind, LegOutcome, TurnContext, panic::panic_text,
+};
+use turnwright_interceptor::Exit;
+use turnwright_llm_stream::LlmRequest;
+
+use crate::{
+    agent::AgentInner,
+    ledger::Ledger,
+    machine::{Fed, Step, Stop},
+    session::SessionInner,
+    snapshot::TurnSnapshot,
+};
+
+/// How long work may take to let go after a cancel reached it as an error, before it is dropped.
+pub const GRACE: Duration = Duration::from_millis(50);
+/// How long the owed hooks of a cut turn may take together.
+pub const UNWIND_BUDGET: Duration = Duration::from_secs(2);
+
+/// Everything one leg runs on.
+pub(crate) struct LegRt {
+    pub(crate) agent: Arc<AgentInner>,
+    pub(crate) session: Arc<SessionInner>,
+    pub(crate) ctx: TurnContext,
+    pub(crate) ledger: Arc<Ledger>,
+    /// Drops the work at once, without a control error: busy input, a dropped handle.
+    pub(crate) interrupt: CancelToken,
+    pub(crate) outcome: watch::Sender<Option<LegOutcome>>,
+    /// The request BEFORE_LLM was shown, and the revision it was built from.
+    pub(crate) request: Mutex<Option<(LlmRequest, u64)>>,
+    /// What a tool asked for by `or_abort`.
+    pub(crate) abort: Mutex<Option<ErrorInfo>>,
+}
+
+/// Ends a leg whose future is dropped: synchronous, no hooks, still a legal history and one last event. An argument of
+/// [`drive`] and no local, since a future that was never polled has no locals.
+pub(crate) struct LastWords(Option<Arc<LegRt>>);
+
+impl LastWords {
+    pub(crate) fn of(rt: &Arc<LegRt>) -> Self {
+        Self(Some(rt.clone()))
+    }
+}
+
+impl Drop for LastWords {
+    fn drop(&mut self) {
+        let Some(rt) = self.0.take() else { return };
+        let gone = ErrorInfo::new(ErrorKind::Internal, "the async runtime was shut down while the turn ran");
+        let outcome = rt.ledger.with(|leg| {
+            leg.machine.stop(Stop::failed(gone));
+            leg.seal();
+            let result = leg.attempt_result();
+            leg.result = Some(result.clone());
+            LegOutcome::Finished(Box::new(result))
+        });
+        rt.end(&outcome, None);
+    }
+}
+
+/// One leg, from its first poll to its last event.
+pub(crate) async fn drive(rt: Arc<LegRt>, mut last: LastWords) {
+    let worked = {
+        let mut work = pin!(AssertUnwindSafe(work::run(&rt)).catch_unwind());
+        tokio::select! {
+            biased;
+            cause = rt.interrupt.cancelled() => Err(Exit::Control(ControlError::from(cause))),
+            cause = rt.cancelled_and_grace() => Err(Exit::Control(ControlError::from(cause))),
+            () = rt.watch_control() => Err(Exit::failed(ErrorKind::Internal, "the control watch ended")),
+            out = &mut work => out.unwrap_or_else(|panic| {
+                Err(Exit::failed(ErrorKind::Panic, format!("the turn panicked: {}", panic_text(&*panic))))
+            }),
+        }
+        // The work, and everything it borrowed, is gone here.
+    };
+    finalize::run(&rt, worked).await;
+    last.0 = None;
+}
+
+impl LegRt {
+    pub(crate) fn next(&self) -> Step {
+        self.ledger.with(|leg| {
+            if self.ctx.is_drain_requested() {
+                leg.machine.request_drain();
+            }
+            leg.next()
+        })
+    }
+
+    pub(crate) fn feed(&self, fed: Fed) -> Result<(), Exit> {
+        let fed = self.ledger.with(|leg| {
+            let out = leg.feed(fed);
+            self.ctx.set_position(leg.machine.attempt(), leg.machine.iteration());
+            out
+        });
+        fed.map_err(|e| Exit::failed(ErrorKind::Internal, e.to_string()))
+    }
+
+    /// An await the runtime owns: a cancel is raised here as an error, where hooks and layers can see it.
+    pub(crate) async fn or_cancel<T>(&self, work: impl Future<Output = T>) -> Result<T, ControlError> {
+        tokio::select! {
+            biased;
+            cause = self.ctx.cancel().cancelled() => Err(cause.into()),
+            out = work => Ok(out),
+        }
+    }
+
+    async fn cancelled_and_grace(&self) -> CancelCause {
+        let cause = self.ctx.cancel().cancelled().await;
+        tokio::time::sleep(GRACE).await;
+        cause
+    }
+
+    /// Takes commands as they arrive, also while the provider is silent, and watches the deadline. Never ends.
+    async fn watch_control(&self) {
+        let deadline = async {
+            match self.ctx.deadline() {
+                Some(at) => tokio::time::sleep_until(at).await,
+                None => std::future::pending().await,
+            }
+        };
+        let commands = async {
+            let Some(channel) = &self.agent.channel else { return std::future::pending().await };
+            let mut wakeup = channel.wakeup(self.ctx.session());
+            loop {
+                // The latch is in the context: whoever awaits next sees it.
+                let _ = drain_control_channel(&**channel, &self.ctx);
+                wakeup.arrived().await;
+            }
+        };
+        tokio::select! {
+            biased;
+            () = deadline => {
+                let cause = CancelCause::runtime(CancelKind::Deadline, "the turn's deadline passed");
+                self.ctx.cancel().cancel(cause);
+            }
+            () = commands => {}
+        }
+        std::future::pending::<()>().await;
+    }
+
+    /// Gives the session back, tells the reader, and answers whoever waits. In this order, so that a caller who saw the
+    /// last event can start the next turn.
+    pub(crate) fn end(&self, outcome: &LegOutcome, snapshot: Option<TurnSnapshot>) {
+        let messages = self.ledger.with(|leg| leg.messages().to_vec());
+        self.session.leg_ended(messages, snapshot);
+        self.ledger.with(|leg| leg.finish(outcome));
+        self.outcome.send_replace(Some(outcome.clone()));
+    }
+}

@@ -1,0 +1,82 @@
+//! Calling the model.
+
+use std::sync::Arc;
+
+use futures::StreamExt;
+use turnwright_core::{ErrorKind, TurnContext, history};
+use turnwright_interceptor::{CallState, Core, Exit, StreamCall, scope};
+use turnwright_llm_stream::{EventStream, LlmRequest, LlmResponse};
+
+use super::LegRt;
+use crate::machine::Fed;
+
+impl LegRt {
+    /// The request as it enters the interceptors, and the revision of the history in it.
+    pub(crate) fn build_request(&self) -> (LlmRequest, u64) {
+        let history = self.ledger.with(|leg| leg.history());
+        let mut request = self.agent.request.clone();
+        request.messages = history.messages;
+        (request, history.revision)
+    }
+
+    pub(crate) async fn call_model(&self) -> Result<(), Exit> {
+        // What BEFORE_LLM hooks appended belongs into the request.
+        let shown = self.request.lock().take();
+        let revision = self.ledger.with(|leg| leg.revision());
+        let request = match shown {
+            Some((request, built)) if built == revision => request,
+            _ => self.build_request().0,
+        };
+        history::check(request.messages.iter().map(|m| &**m))
+            .map_err(|fault| Exit::failed(ErrorKind::InvalidHistory, fault.to_string()))?;
+        let chain = &self.agent.interceptors.llm_call;
+        let core = ModelCore { rt: self, gated: chain.is_gating() };
+        // Commits follow in the same poll in which the chain returns.
+        let end = match chain.call(&self.ctx, request, &core, None).await {
+            Ok(response) => self.ledger.with(|leg| leg.model_answered(response)),
+            Err(Exit::Failed(error)) => self.ledger.with(|leg| leg.model_failed(error)),
+            Err(control) => return Err(control),
+        };
+        self.feed(Fed::Model(end))
+    }
+}
+
+struct ModelCore<'a> {
+    rt: &'a LegRt,
+    /// A layer may still change the answer: nothing is shown before the chain returned.
+    gated: bool,
+}
+
+impl Core<scope::LlmCall> for ModelCore<'_> {
+    async fn call(
+        &self,
+        ctx: &TurnContext,
+        mut request: LlmRequest,
+        call: &CallState<scope::LlmCall>,
+    ) -> Result<LlmResponse, Exit> {
+        let rt = self.rt;
+        request.attempt = call.attempt();
+        rt.ledger.with(|leg| leg.begin_attempt(self.gated, call.attempt()));
+        let ledger = rt.ledger.clone();
+        let progress = Arc::new(move |progress| ledger.with(|leg| leg.tool_arrives(progress)));
+        let shared = StreamCall::new();
+        let layers = rt.agent.interceptors.llm_stream.snapshot();
+        let provider = rt.agent.model.client().dyn_stream(ctx, &request);
+        let provider = EventStream::provider(provider, ctx.cancel(), Some(progress));
+        let mut events = layers.wrap(ctx, &request, &shared, provider);
+        while let Some(event) = events.next().await {
+            if rt.ledger.with(|leg| leg.event(event)) {
+                call.mark_visible();
+            }
+        }
+        drop(events);
+        // The token is asked, not the event: a layer may have rewritten a cancelled failure into a finish.
+        if let Some(control) = shared.raised() {
+            return Err(Exit::Control(control.clone()));
+        }
+        if let Some(cause) = ctx.cancel().cause() {
+            return Err(Exit::Control(cause.into()));
+        }
+        rt.ledger.with(|leg| leg.end_attempt()).map_err(Exit::Failed)
+    }
+}

@@ -1,0 +1,115 @@
+//! The core of a tool call: the deadline, the check of the decision, the tool.
+
+use turnwright_core::{ErrorInfo, ErrorKind, Synthetic, ToolCall, ToolResult, TurnContext};
+use turnwright_hook::ToolDecision;
+use turnwright_interceptor::{CallState, Core, Exit, scope};
+
+use super::LegRt;
+use crate::tool::{Fence, ToolContext, ToolErrorKind};
+
+/// What the chain wraps: the innermost layer (the deadline, always there) and inside it the executor.
+pub(super) struct ToolCore<'a>(&'a LegRt);
+
+impl<'a> ToolCore<'a> {
+    pub(super) fn new(rt: &'a LegRt) -> Self {
+        Self(rt)
+    }
+}
+
+impl Core<scope::ToolCall> for ToolCore<'_> {
+    async fn call(
+        &self,
+        ctx: &TurnContext,
+        call: ToolCall,
+        _: &CallState<scope::ToolCall>,
+    ) -> Result<ToolResult, Exit> {
+        self.0.agent.tool_deadline.call(ctx, call, &Executor(self.0), None).await
+    }
+}
+
+struct Executor<'a>(&'a LegRt);
+
+impl Core<scope::ToolCall> for Executor<'_> {
+    async fn call(
+        &self,
+        _: &TurnContext,
+        call: ToolCall,
+        _: &CallState<scope::ToolCall>,
+    ) -> Result<ToolResult, Exit> {
+        let rt = self.0;
+        let call = match self.check(call).await? {
+            Checked::Run(call) => call,
+            Checked::Answered(result) => return Ok(result),
+        };
+        let Some(tool) = rt.agent.tools.get(&call.name) else {
+            let message = format!("there is no tool {:?}", call.name);
+            return Err(Exit::failed(ErrorKind::UnknownTool, message));
+        };
+        let ctx = ToolContext::new(&rt.ctx, call.id.clone(), rt.ledger.clone(), rt.agent.blocking.clone());
+        let _fence = Fence(ctx.clone());
+        let arguments = call.arguments_json().into_owned();
+        let clock = &rt.ctx.sources().clock;
+        let started = clock.instant();
+        // The tool's own code runs in the polls of this await and nowhere else.
+        let ended = rt.or_cancel(async { tool.tool.dyn_call(ctx, arguments).await }).await?;
+        let elapsed = clock.instant().saturating_duration_since(started);
+        let result = match ended {
+            Ok(output) => {
+                let mut result = ToolResult::ok(&call, output.content);
+                result.images = output.images;
+                result
+            }
+            Err(error) => match error.0 {
+                ToolErrorKind::Control(control) => return Err(Exit::Control(control)),
+                ToolErrorKind::Model(message) => {
+                    ToolResult::error(&call, ErrorInfo::new(ErrorKind::ToolFailed, message))
+                }
+                ToolErrorKind::Abort(message) => {
+                    let error = ErrorInfo::new(ErrorKind::ToolFailed, message);
+                    rt.abort.lock().get_or_insert_with(|| error.clone());
+                    ToolResult::error(&call, error)
+                }
+            },
+        };
+        Ok(result.with_elapsed(elapsed))
+    }
+}
+
+enum Checked {
+    Run(ToolCall),
+    Answered(ToolResult),
+}
+
+impl Executor<'_> {
+    /// The last check before a tool runs: a decision covers one digest. Arguments that a layer rewrote are classified
+    /// anew, so that no layer can make a denied or undecided call run.
+    async fn check(&self, call: ToolCall) -> Result<Checked, Exit> {
+        let rt = self.0;
+        let (asked, allowed) = rt
+            .ledger
+            .with(|leg| leg.batch_call(&call.id).map(|e| (e.call.name.clone(), e.allowed)))
+            .ok_or_else(|| Exit::failed(ErrorKind::Interceptor, "a layer changed the id of the call"))?;
+        if asked != call.name {
+            let message = format!("a layer changed the tool of the call from {asked:?} to {:?}", call.name);
+            return Err(Exit::failed(ErrorKind::Interceptor, message));
+        }
+        if allowed == Some(rt.digest(&call)) {
+            return Ok(Checked::Run(call));
+        }
+        let (decision, result) = rt.classify(&call).await?;
+        match (decision, result) {
+            (ToolDecision::Allowed, _) => Ok(Checked::Run(call)),
+            (ToolDecision::Pending(reason), _) => {
+                let error =
+                    ErrorInfo::new(ErrorKind::ApprovalRequired, format!("waits for a decision: {reason}"));
+                let result = ToolResult::synthetic(&call, Synthetic::Pending, error);
+                rt.ledger.with(|leg| leg.tool_asks(call, reason));
+                Ok(Checked::Answered(result))
+            }
+            (_, Some(result)) => Ok(Checked::Answered(result)),
+            (decision, None) => {
+                Err(Exit::failed(ErrorKind::Internal, format!("{decision:?} without a result")))
+            }
+        }
+    }
+}

@@ -1,0 +1,162 @@
+//! The droppable part of a leg: the chains of the agent run, the turn and the iterations, and the steps inside them.
+
+use turnwright_control::{CommandBody, CommandType, Fate, drain_control_channel, take_messages};
+use turnwright_core::{ErrorKind, IterationEnd, LegOutcome, Origin, Part, TurnContext};
+use turnwright_hook::HookPoint;
+use turnwright_interceptor::{CallState, Core, Exit, scope};
+
+use super::LegRt;
+use crate::{
+    event::TurnEventKind,
+    machine::{Fed, LegStop, Step},
+};
+
+/// The whole work of a leg.
+pub(super) async fn run(rt: &LegRt) -> Result<LegOutcome, Exit> {
+    let input = rt.ledger.with(|leg| {
+        let first = leg.messages().get(leg.turn_start());
+        first.map(|m| m.parts.clone()).unwrap_or_default()
+    });
+    rt.agent.interceptors.agent_run.call(&rt.ctx, input, &AgentRunCore(rt), None).await
+}
+
+struct AgentRunCore<'a>(&'a LegRt);
+struct TurnCore<'a>(&'a LegRt);
+struct IterationCore<'a>(&'a LegRt);
+
+impl Core<scope::AgentRun> for AgentRunCore<'_> {
+    async fn call(
+        &self,
+        ctx: &TurnContext,
+        input: Vec<Part>,
+        _: &CallState<scope::AgentRun>,
+    ) -> Result<LegOutcome, Exit> {
+        if ctx.leg() == 1 {
+            self.0.ledger.with(|leg| leg.rewrite_input(input));
+        }
+        self.0.agent.interceptors.turn.call(ctx, (), &TurnCore(self.0), None).await
+    }
+}
+
+impl Core<scope::Turn> for TurnCore<'_> {
+    async fn call(&self, ctx: &TurnContext, (): (), _: &CallState<scope::Turn>) -> Result<LegOutcome, Exit> {
+        let rt = self.0;
+        loop {
+            match rt.next() {
+                Step::LeaveWork => return Ok(rt.leg_outcome()),
+                Step::EnterIteration(n) => {
+                    rt.agent.interceptors.iteration.call(ctx, n, &IterationCore(rt), None).await?;
+                    rt.iteration_returned(n)?;
+                }
+                // A resumed leg closes the open iteration out here: its chain is not entered again.
+                step => rt.step(step).await?,
+            }
+        }
+    }
+}
+
+impl Core<scope::Iteration> for IterationCore<'_> {
+    async fn call(
+        &self,
+        _: &TurnContext,
+        _: u32,
+        _: &CallState<scope::Iteration>,
+    ) -> Result<IterationEnd, Exit> {
+        let rt = self.0;
+        rt.feed(Fed::Done)?;
+        loop {
+            match rt.next() {
+                Step::LeaveIteration => {
+                    rt.feed(Fed::Done)?;
+                    let ended = rt.ledger.with(|leg| leg.machine.stop_reason().is_some());
+                    return Ok(if ended { IterationEnd::Finished } else { IterationEnd::Continue });
+                }
+                Step::Suspend | Step::Park => return Ok(IterationEnd::Open),
+                step => rt.step(step).await?,
+            }
+        }
+    }
+}
+
+impl LegRt {
+    /// What the machine may stand at when the chain of an iteration returned. A layer that dropped the rest half-way
+    /// and claims success has left the turn in no legal place.
+    fn iteration_returned(&self, n: u32) -> Result<(), Exit> {
+        match self.next() {
+            Step::EnterIteration(same) if same == n => self.feed(Fed::Skipped),
+            Step::Fire(HookPoint::AfterIteration) | Step::Suspend | Step::Park => Ok(()),
+            step => {
+                let message = format!("an interceptor abandoned the iteration at {step:?}");
+                Err(Exit::failed(ErrorKind::Interceptor, message))
+            }
+        }
+    }
+
+    /// How the leg stands when its work is left.
+    fn leg_outcome(&self) -> LegOutcome {
+        self.ledger.with(|leg| match leg.machine.leg_stop() {
+            LegStop::Terminal => {
+                let result = leg.result.clone().unwrap_or_else(|| leg.attempt_result());
+                LegOutcome::Finished(Box::new(result))
+            }
+            LegStop::Suspended => {
+                let pending = leg.transaction.iter().flat_map(|t| t.pending().cloned()).collect();
+                LegOutcome::Suspended { pending }
+            }
+            LegStop::Drained => LegOutcome::Drained,
+        })
+    }
+
+    async fn step(&self, step: Step) -> Result<(), Exit> {
+        match step {
+            Step::Fire(point) => self.fire_in_work(point).await,
+            Step::DrainSteer => self.drain_messages(CommandType::InjectSteer),
+            Step::DrainFollowUp => self.drain_messages(CommandType::InjectUserMessage),
+            Step::CallModel => self.call_model().await,
+            Step::Gate => self.gate_batch().await,
+            Step::RunTools => self.run_batch().await,
+            Step::Suspend => {
+                self.open_transaction();
+                self.park().await?;
+                self.feed(Fed::Done)
+            }
+            Step::Park => {
+                self.park().await?;
+                self.feed(Fed::Parked)
+            }
+            Step::LeaveIteration => self.feed(Fed::Done),
+            step @ (Step::EnterIteration(_) | Step::LeaveWork | Step::LegOver(_)) => {
+                Err(Exit::failed(ErrorKind::Internal, format!("{step:?} is no step of the work")))
+            }
+        }
+    }
+
+    /// Saves the turn at rest, so that another process can take it up from the store alone.
+    async fn park(&self) -> Result<(), Exit> {
+        let saved = self.or_cancel(self.save(true)).await?;
+        saved.map_err(|e| Exit::Failed(e.into()))
+    }
+
+    /// Commits messages of the control channel to history; each is applied once it is there, and not before.
+    fn drain_messages(&self, command_type: CommandType) -> Result<(), Exit> {
+        let Some(channel) = &self.agent.channel else { return self.feed(Fed::Landed(0)) };
+        drain_control_channel(&**channel, &self.ctx)?;
+        let taken = take_messages(&**channel, &self.ctx, command_type);
+        let landed = taken.len();
+        for delivery in taken {
+            let (command, ack) = delivery.into_parts();
+            let (parts, origin) = match command.body {
+                CommandBody::InjectSteer { parts } => (parts, Origin::Steer),
+                CommandBody::InjectUserMessage { parts } => (parts, Origin::FollowUp),
+                _ => continue,
+            };
+            self.ledger.with(|leg| {
+                leg.land(parts, origin);
+                let fate = Fate::Applied;
+                leg.emit(TurnEventKind::Command { id: command.id, command: command_type, fate });
+            });
+            ack.settle(Fate::Applied);
+        }
+        self.feed(Fed::Landed(landed))
+    }
+}

@@ -1,0 +1,110 @@
+//! The approval gate: asked about every call before any layer sees it.
+//!
+//! A decision binds to a digest of source, tool and arguments, and the executor checks that digest again inside the
+//! chain. What a layer rewrites is classified anew; no layer can approve a call.
+
+use std::sync::Arc;
+
+use turnwright_core::{BoxFuture, Timestamp, ToolCall, ToolDefinition, TurnContext};
+use turnwright_interceptor::Exit;
+
+/// What the gate says about a call.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum GateDecision {
+    /// It runs.
+    Allow,
+    /// It does not run; the reason goes to the model.
+    Deny {
+        /// Why.
+        reason: String,
+    },
+    /// A person decides; the leg suspends.
+    Ask {
+        /// Why it is asked.
+        reason: String,
+        /// After this it counts as denied.
+        expires_at: Option<Timestamp>,
+    },
+}
+
+/// Classifies calls. Asked once a call, and once more for arguments that a layer rewrote.
+///
+/// A gate that fails, panics or takes longer than a minute fails closed: the call is not run.
+pub trait Gate: Send + Sync + 'static {
+    /// Decides about a call of a registered tool. The arguments are as they came; blank ones stand for `{}`.
+    fn decide(
+        &self,
+        ctx: &TurnContext,
+        call: &ToolCall,
+        tool: &ToolDefinition,
+    ) -> impl Future<Output = Result<GateDecision, Exit>> + Send;
+}
+
+/// The object-safe twin of [`Gate`]; implemented for every gate.
+pub trait DynGate: Send + Sync {
+    /// As [`Gate::decide`], boxed.
+    fn dyn_decide<'a>(
+        &'a self,
+        ctx: &'a TurnContext,
+        call: &'a ToolCall,
+        tool: &'a ToolDefinition,
+    ) -> BoxFuture<'a, Result<GateDecision, Exit>>;
+}
+
+impl<G: Gate> DynGate for G {
+    fn dyn_decide<'a>(
+        &'a self,
+        ctx: &'a TurnContext,
+        call: &'a ToolCall,
+        tool: &'a ToolDefinition,
+    ) -> BoxFuture<'a, Result<GateDecision, Exit>> {
+        Box::pin(self.decide(ctx, call, tool))
+    }
+}
+
+impl Gate for Arc<dyn DynGate> {
+    async fn decide(
+        &self,
+        ctx: &TurnContext,
+        call: &ToolCall,
+        tool: &ToolDefinition,
+    ) -> Result<GateDecision, Exit> {
+        (**self).dyn_decide(ctx, call, tool).await
+    }
+}
+
+/// Lets everything run: for agents whose tools are harmless.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct AllowAll;
+
+impl Gate for AllowAll {
+    async fn decide(&self, _: &TurnContext, _: &ToolCall, _: &ToolDefinition) -> Result<GateDecision, Exit> {
+        Ok(GateDecision::Allow)
+    }
+}
+
+/// Asks about the tools with these names, and lets all others run.
+#[derive(Debug, Clone, Default)]
+pub struct AskFor(Vec<String>);
+
+impl AskFor {
+    /// Asks about these tools.
+    pub fn tools<S: Into<String>>(names: impl IntoIterator<Item = S>) -> Self {
+        Self(names.into_iter().map(Into::into).collect())
+    }
+}
+
+impl Gate for AskFor {
+    async fn decide(
+        &self,
+        _: &TurnContext,
+        call: &ToolCall,
+        _: &ToolDefinition,
+    ) -> Result<GateDecision, Exit> {
+        Ok(if self.0.contains(&call.name) {
+            GateDecision::Ask { reason: format!("{:?} needs approval", call.name), expires_at: None }
+        } else {
+            GateDecision::Allow
+        })
+    }
+}

@@ -1,0 +1,105 @@
+//! What an agent has registered, to read before it runs.
+
+use std::fmt;
+
+use serde::Serialize;
+use turnwright_hook::PlannedHook;
+use turnwright_interceptor::{PlannedLayer, ScopeName};
+
+use crate::{agent::AgentInner, machine::Limits};
+
+/// The plan of an agent: order, powers, timeouts and policies. Prints as text; serializes as JSON.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Plan {
+    /// The agent.
+    pub agent: String,
+    /// The model.
+    pub model: String,
+    /// Hooks, in the order they run.
+    pub hooks: Vec<PlannedHook>,
+    /// Interceptors, scope by scope, outermost first.
+    pub interceptors: Vec<PlannedLayer>,
+    /// Tools, by name.
+    pub tools: Vec<PlannedTool>,
+    /// Limits of a turn.
+    pub limits: Limits,
+    /// Tools that may run at once.
+    pub parallel_tools: usize,
+    /// How long a leg may take, in milliseconds.
+    pub deadline_ms: Option<u64>,
+}
+
+/// One tool of a plan.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct PlannedTool {
+    /// Its name.
+    pub name: String,
+    /// Where it comes from.
+    pub source: String,
+    /// Whether it may run beside others.
+    pub parallel: bool,
+    /// How long a call may take, in milliseconds.
+    pub timeout_ms: u64,
+}
+
+impl Plan {
+    pub(crate) fn of(agent: &AgentInner) -> Self {
+        let millis = |d: std::time::Duration| u64::try_from(d.as_millis()).unwrap_or(u64::MAX);
+        let mut interceptors = agent.interceptors.plan();
+        let index = interceptors.iter().filter(|l| l.scope == ScopeName::ToolCall).count();
+        let at = interceptors.partition_point(|l| l.scope <= ScopeName::ToolCall);
+        let name = "tool_timeout".into();
+        interceptors.insert(at, PlannedLayer { scope: ScopeName::ToolCall, index, name, inherited: false });
+        let tool = |t: &crate::agent::RegisteredTool| PlannedTool {
+            name: t.definition.name.clone(),
+            source: t.definition.source.clone(),
+            parallel: t.definition.concurrency == turnwright_core::Concurrency::Parallel,
+            timeout_ms: millis(t.definition.timeout.unwrap_or(agent.tool_timeout).min(agent.tool_timeout)),
+        };
+        Self {
+            agent: agent.name.to_string(),
+            model: format!("{:?}", agent.model),
+            hooks: agent.hooks.plan(),
+            interceptors,
+            tools: agent.tools.values().map(tool).collect(),
+            limits: agent.limits,
+            parallel_tools: agent.parallel_tools,
+            deadline_ms: agent.deadline.map(millis),
+        }
+    }
+}
+
+impl fmt::Display for Plan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "agent {} asks {}", self.agent, self.model)?;
+        writeln!(f, "interceptors (outermost first)")?;
+        for l in &self.interceptors {
+            let inherited = if l.inherited { ", inherited" } else { "" };
+            writeln!(f, "  {} {}: {}{inherited}", l.scope, l.index, l.name)?;
+        }
+        writeln!(f, "hooks (in the order they run)")?;
+        for h in &self.hooks {
+            let points: Vec<_> = h.points.iter().map(|p| p.name()).collect();
+            writeln!(
+                f,
+                "  {} (priority {}, {} ms, on error {:?}): {}",
+                h.name,
+                h.priority,
+                h.timeout_ms,
+                h.on_error,
+                points.join(", ")
+            )?;
+        }
+        writeln!(f, "tools")?;
+        for t in &self.tools {
+            let how = if t.parallel { "parallel" } else { "exclusive" };
+            writeln!(f, "  {} ({}, {how}, {} ms)", t.name, t.source, t.timeout_ms)?;
+        }
+        let Limits { iterations, attempts, .. } = self.limits;
+        writeln!(
+            f,
+            "limits: {iterations} iterations, {attempts} attempts, {} tools at once",
+            self.parallel_tools
+        )
+    }
+}

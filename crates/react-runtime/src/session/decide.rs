@@ -1,0 +1,58 @@
+//! Decisions about the calls of a suspended turn.
+
+use turnwright_core::{ApprovalRequest, Decision, DecisionError};
+
+use super::Session;
+use crate::store::StoreError;
+
+/// Why a decision was not taken. Nothing was changed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum DecideError {
+    /// No turn of the session waits for a decision.
+    #[error("no turn of the session waits for a decision")]
+    NothingPending,
+    /// The transaction refused it.
+    #[error(transparent)]
+    Decision(#[from] DecisionError),
+    /// The store refused it.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+impl Session {
+    /// Records a decision about calls of the suspended turn: the approval API. Returns what is still undecided; when
+    /// that is nothing, [`Session::resume`] goes on.
+    ///
+    /// # Errors
+    /// [`DecideError`]; the turn is as it was.
+    ///
+    /// # Cancel safety
+    /// Dropped before it is ready, the decision is recorded wholly or not at all; deciding again then says
+    /// [`DecisionError::AlreadyDecided`] or succeeds.
+    pub async fn decide(&self, decision: &Decision) -> Result<Vec<ApprovalRequest>, DecideError> {
+        let (messages, snapshot, pending) = {
+            let state = self.0.state.lock();
+            let mut snapshot = match &state.snapshot {
+                Some(snapshot) if !state.busy => snapshot.clone(),
+                _ => return Err(DecideError::NothingPending),
+            };
+            let transaction = snapshot.transaction.as_mut().ok_or(DecideError::NothingPending)?;
+            transaction.apply(decision)?;
+            let pending = transaction.pending().cloned().collect();
+            (state.messages.clone(), snapshot, pending)
+        };
+        self.0.save(messages, Some(snapshot.clone())).await?;
+        let mut state = self.0.state.lock();
+        match &mut state.snapshot {
+            // Somebody decided or resumed meanwhile: their change stays, and ours is made on top of it.
+            Some(now) if now.turn == snapshot.turn => {
+                if let Some(transaction) = &mut now.transaction {
+                    transaction.apply(decision)?;
+                }
+            }
+            _ => return Err(DecideError::NothingPending),
+        }
+        Ok(pending)
+    }
+}

@@ -1,0 +1,310 @@
+//! Starting legs.
+
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use tokio::sync::watch;
+use turnwright_core::{
+    CancelCause, CancelToken, ErrorInfo, Message, Part, Role, RunId, Timestamp, TokenUsage, TurnContext,
+    TurnId, TurnState, Verdict, state::StateError,
+};
+use turnwright_hook::ToolDecision;
+
+use super::{Session, TurnHandle};
+use crate::{
+    driver::{LastWords, LegRt, denied, drive},
+    event::TurnEventKind,
+    ledger::{Ledger, LegParts},
+    machine::TurnMachine,
+    queue::EventQueue,
+    snapshot::TurnSnapshot,
+};
+
+/// What a user says.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Input(pub Vec<Part>);
+
+impl From<&str> for Input {
+    fn from(text: &str) -> Self {
+        Self(vec![Part::text(text)])
+    }
+}
+impl From<String> for Input {
+    fn from(text: String) -> Self {
+        Self(vec![Part::text(text)])
+    }
+}
+impl From<Vec<Part>> for Input {
+    fn from(parts: Vec<Part>) -> Self {
+        Self(parts)
+    }
+}
+
+/// Why no leg was started. Nothing was changed.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum StartError {
+    /// A turn of the session runs. One writes a session at a time.
+    #[error("a turn of the session is running")]
+    Busy,
+    /// A turn of the session is suspended or drained: resume it, or cancel it.
+    #[error("a turn of the session waits to be resumed")]
+    Parked,
+    /// Nothing waits to be resumed.
+    #[error("no turn of the session waits to be resumed")]
+    NothingToResume,
+    /// The turn waits for decisions, and none was made since.
+    #[error("the turn waits for {0} decisions")]
+    Undecided(usize),
+    /// The message holds nothing, or what a user cannot say.
+    #[error("a message needs at least one part, all of them text or images")]
+    InvalidInput,
+    /// The agent has other tools than the turn was begun with.
+    #[error("the turn was begun with another set of tools")]
+    ToolsChanged,
+    /// The snapshot cannot be read.
+    #[error("the snapshot of the turn cannot be read: {0}")]
+    Unreadable(ErrorInfo),
+    /// The leg could not be spawned.
+    #[error("the leg could not be spawned: {0}")]
+    Spawn(String),
+}
+
+impl Session {
+    /// Starts a turn. The handle is known, and can cancel it, before anything ran.
+    ///
+    /// # Errors
+    /// [`StartError`]; the session is as it was.
+    pub fn start(&self, input: impl Into<Input>) -> Result<TurnHandle, StartError> {
+        let Input(parts) = input.into();
+        if parts.is_empty() || !parts.iter().all(|p| matches!(p, Part::Text { .. } | Part::Image(_))) {
+            return Err(StartError::InvalidInput);
+        }
+        let agent = &self.0.agent;
+        agent.spawn.check()?;
+        let mut state = self.0.state.lock();
+        if state.busy {
+            return Err(StartError::Busy);
+        }
+        if state.snapshot.is_some() {
+            return Err(StartError::Parked);
+        }
+        state.busy = true;
+        let mut messages = state.messages.clone();
+        drop(state);
+        let turn_start = messages.len();
+        // The prompt is there whatever happens next, also when the turn is cancelled before it did anything.
+        messages.push(Arc::new(Message::new(agent.sources.id(), Role::User, parts)));
+        let leg = NewLeg {
+            turn: agent.sources.id(),
+            run: agent.sources.id(),
+            leg: 1,
+            started_at: agent.sources.clock.now(),
+            state: TurnState::new(),
+            cancelled: None,
+            resolved: Vec::new(),
+            parts: LegParts {
+                machine: TurnMachine::new(agent.limits),
+                messages,
+                turn_start,
+                batch: None,
+                deferred: Vec::new(),
+                usage: TokenUsage::UNKNOWN,
+                transaction: None,
+            },
+        };
+        self.spawn(leg)
+    }
+
+    /// Starts the next leg of the suspended or drained turn. A suspended one needs at least one decision since.
+    ///
+    /// # Errors
+    /// [`StartError`]; the turn is as it was.
+    pub fn resume(&self) -> Result<TurnHandle, StartError> {
+        self.next_leg(None)
+    }
+
+    /// Ends the suspended or drained turn as cancelled. That is a leg of its own: the history is made legal, the owed
+    /// points fire, and it ends in one event.
+    ///
+    /// # Errors
+    /// [`StartError`]; the turn is as it was.
+    pub fn cancel_parked(&self, cause: CancelCause) -> Result<TurnHandle, StartError> {
+        self.next_leg(Some(cause))
+    }
+
+    fn next_leg(&self, cancelled: Option<CancelCause>) -> Result<TurnHandle, StartError> {
+        let agent = &self.0.agent;
+        agent.spawn.check()?;
+        let mut state = self.0.state.lock();
+        if state.busy {
+            return Err(StartError::Busy);
+        }
+        let snapshot = state.snapshot.clone().ok_or(StartError::NothingToResume)?;
+        let leg = next_leg(snapshot, state.messages.clone(), agent, cancelled)?;
+        state.busy = true;
+        drop(state);
+        self.spawn(leg)
+    }
+
+    fn spawn(&self, new: NewLeg) -> Result<TurnHandle, StartError> {
+        let agent = self.0.agent.clone();
+        let queue = Arc::new(EventQueue::new(self.0.id.clone(), new.turn));
+        let ledger = Ledger::new(new.parts, queue.clone(), agent.sources.clone());
+        #[cfg(feature = "commit-probe")]
+        let ledger = ledger.probed(agent.commit_probe.clone());
+        let ledger = Arc::new(ledger);
+        let deadline = agent.deadline.map(|d| agent.sources.clock.instant() + d);
+        let ctx = TurnContext::builder(self.0.id.clone())
+            .run(new.run)
+            .turn(new.turn, new.leg)
+            .agent(agent.name.clone())
+            .run_cancel(CancelToken::new())
+            .started_at(new.started_at)
+            .deadline(deadline)
+            .sources(agent.sources.clone())
+            .state(new.state)
+            .history(ledger.clone())
+            .build();
+        if let Some(cause) = new.cancelled {
+            ctx.cancel().cancel(cause);
+        }
+        let (outcome, outcome_rx) = watch::channel(None);
+        let handle = TurnHandle {
+            ctx: ctx.clone(),
+            queue,
+            interrupt: CancelToken::new(),
+            outcome: outcome_rx,
+            detached: false,
+        };
+        ledger.with(|leg| {
+            leg.emit(TurnEventKind::TurnStarted { agent: agent.name.to_string(), leg: leg.machine.leg() });
+            for resolved in new.resolved {
+                leg.emit(resolved);
+            }
+        });
+        let rt = Arc::new(LegRt {
+            session: self.0.clone(),
+            ctx,
+            ledger,
+            interrupt: handle.interrupt.clone(),
+            outcome,
+            request: Mutex::default(),
+            abort: Mutex::default(),
+            agent: agent.clone(),
+        });
+        let last = LastWords::of(&rt);
+        agent.spawn.spawn(Box::pin(drive(rt, last)))?;
+        Ok(handle)
+    }
+}
+
+struct NewLeg {
+    turn: TurnId,
+    run: RunId,
+    leg: u32,
+    started_at: Timestamp,
+    state: TurnState,
+    cancelled: Option<CancelCause>,
+    resolved: Vec<TurnEventKind>,
+    parts: LegParts,
+}
+
+/// Makes the next leg of a turn at rest, with the decisions made since applied to its batch.
+fn next_leg(
+    snapshot: TurnSnapshot,
+    messages: Vec<Arc<Message>>,
+    agent: &crate::agent::AgentInner,
+    cancelled: Option<CancelCause>,
+) -> Result<NewLeg, StartError> {
+    if snapshot.schema != TurnSnapshot::SCHEMA {
+        let words = format!("its schema is {}, this program reads {}", snapshot.schema, TurnSnapshot::SCHEMA);
+        return Err(StartError::Unreadable(super::unreadable(words)));
+    }
+    if snapshot.tools != agent.fingerprint && cancelled.is_none() {
+        return Err(StartError::ToolsChanged);
+    }
+    let TurnSnapshot { mut machine, mut batch, transaction, .. } = snapshot;
+    let now = agent.sources.clock.now();
+    let (mut decided, mut undecided, mut resolved) = (0, 0, Vec::new());
+    for entry in batch.iter_mut().flat_map(|b| &mut b.calls).filter(|e| e.is_pending()) {
+        let id = entry.call.id.clone();
+        let Some(transaction) = &transaction else { continue };
+        let expired = transaction.request(&id).and_then(|r| r.expires_at).is_some_and(|at| at <= now);
+        let (verdict, actor) = match transaction.decision(&id) {
+            Some(decision) => (decision.verdict.clone(), decision.actor.clone()),
+            None if expired => {
+                (Verdict::Deny { reason: Some("the approval expired".into()) }, "runtime".into())
+            }
+            None => {
+                undecided += 1;
+                continue;
+            }
+        };
+        decided += 1;
+        let allowed = matches!(verdict, Verdict::Allow { .. });
+        resolved.push(TurnEventKind::ApprovalResolved { id, allowed, actor });
+        match verdict {
+            Verdict::Allow { edit } => {
+                entry.decision = Some(ToolDecision::Allowed);
+                if let Some(arguments) = edit {
+                    // Classified again by the executor: no digest covers it yet.
+                    entry.edited = Some(turnwright_core::ToolCall { arguments, ..entry.call.clone() });
+                    entry.allowed = entry.edited.as_ref().map(|call| agent.digest(call));
+                } else {
+                    entry.allowed = transaction.request(&entry.call.id).map(|r| r.digest);
+                }
+            }
+            Verdict::Deny { reason } => {
+                let reason = reason.unwrap_or_else(|| "a person denied it".into());
+                entry.result = Some(denied(&entry.call, &reason));
+                entry.decision = Some(ToolDecision::Denied(reason));
+            }
+        }
+    }
+    if undecided > 0 && decided == 0 && cancelled.is_none() {
+        return Err(StartError::Undecided(undecided));
+    }
+    machine.resume(decided > 0).map_err(|e| StartError::Unreadable(super::unreadable(e)))?;
+    Ok(NewLeg {
+        turn: snapshot.turn,
+        run: snapshot.run,
+        leg: machine.leg(),
+        started_at: snapshot.started_at,
+        state: TurnState::restore(snapshot.state),
+        cancelled,
+        resolved,
+        parts: LegParts {
+            machine,
+            messages,
+            turn_start: snapshot.turn_start,
+            batch,
+            deferred: snapshot.deferred,
+            usage: snapshot.usage,
+            transaction,
+        },
+    })
+}
+
+impl LegRt {
+    /// The turn at rest, as a value.
+    pub(crate) fn snapshot(&self) -> Result<TurnSnapshot, StateError> {
+        let state = self.ctx.state().snapshot()?;
+        Ok(self.ledger.with(|leg| TurnSnapshot {
+            schema: TurnSnapshot::SCHEMA,
+            session: self.ctx.session().clone(),
+            run: self.ctx.run(),
+            turn: self.ctx.turn(),
+            agent: self.ctx.agent().into(),
+            started_at: self.ctx.started_at(),
+            tools: self.agent.fingerprint.clone(),
+            machine: leg.machine.at_rest(),
+            turn_start: leg.turn_start(),
+            batch: leg.batch.clone(),
+            deferred: leg.deferred().to_vec(),
+            usage: leg.usage(),
+            transaction: leg.transaction.clone(),
+            state,
+        }))
+    }
+}

@@ -1,0 +1,107 @@
+//! A turn at rest: everything a further leg needs, as a value.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+use turnwright_core::{
+    ApprovalTransaction, CallDigest, Message, RunId, SessionId, Timestamp, TokenUsage, ToolCall,
+    ToolDefinition, ToolResult, TurnId, state::StoredState,
+};
+use turnwright_hook::ToolDecision;
+
+use crate::machine::TurnMachine;
+
+/// A suspended or drained turn. A value: restored twice it gives two independent turns.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct TurnSnapshot {
+    /// The version of this form.
+    pub schema: u32,
+    /// The session.
+    pub session: SessionId,
+    /// The agent run.
+    pub run: RunId,
+    /// The turn.
+    pub turn: TurnId,
+    /// The agent's name.
+    pub agent: String,
+    /// When the turn began.
+    pub started_at: Timestamp,
+    /// The tools the turn was begun with: another set is refused.
+    pub tools: ToolFingerprint,
+    /// Where the turn stands.
+    pub machine: TurnMachine,
+    /// How many messages of the history belong to earlier turns.
+    pub turn_start: usize,
+    /// The open batch.
+    pub batch: Option<Batch>,
+    /// Messages that wait for the batch to close.
+    pub deferred: Vec<Message>,
+    /// Tokens so far.
+    pub usage: TokenUsage,
+    /// The questions and the decisions made so far.
+    pub transaction: Option<ApprovalTransaction>,
+    /// Typed state of the turn.
+    pub state: BTreeMap<String, StoredState>,
+}
+
+impl TurnSnapshot {
+    /// The version this program writes.
+    pub const SCHEMA: u32 = 1;
+}
+
+/// A digest of a set of tools: names, sources and schemas.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct ToolFingerprint(String);
+
+impl ToolFingerprint {
+    /// The fingerprint of these tools, in whatever order.
+    pub fn of<'a>(tools: impl IntoIterator<Item = &'a ToolDefinition>) -> Self {
+        let mut lines: Vec<_> =
+            tools.into_iter().map(|t| format!("{}\u{0}{}\u{0}{}", t.source, t.name, t.parameters)).collect();
+        lines.sort();
+        let mut hasher = Sha256::new();
+        for line in lines {
+            hasher.update((line.len() as u64).to_be_bytes());
+            hasher.update(line.as_bytes());
+        }
+        Self(hasher.finalize().iter().take(16).map(|b| format!("{b:02x}")).collect())
+    }
+}
+
+/// The calls of one answer and what became of them.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Batch {
+    /// In model order.
+    pub calls: Vec<BatchCall>,
+}
+
+/// One call of a batch.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct BatchCall {
+    /// As the model asked.
+    pub call: ToolCall,
+    /// What the gate said; none before it was asked.
+    pub decision: Option<ToolDecision>,
+    /// The digest that may run; none while nothing may.
+    pub allowed: Option<CallDigest>,
+    /// The call as a layer rewrote it, where the gate asked about the rewrite.
+    pub rewritten: Option<ToolCall>,
+    /// The call as a person edited it: it enters the chain in place of what the model asked.
+    pub edited: Option<ToolCall>,
+    /// What it came to.
+    pub result: Option<ToolResult>,
+}
+
+impl BatchCall {
+    /// A call nobody decided about yet.
+    pub fn new(call: ToolCall) -> Self {
+        Self { call, decision: None, allowed: None, rewritten: None, edited: None, result: None }
+    }
+
+    /// Whether it waits for a decision.
+    pub fn is_pending(&self) -> bool {
+        self.result.is_none() && matches!(self.decision, Some(ToolDecision::Pending(_)))
+    }
+}

@@ -1,0 +1,92 @@
+//! Where sessions live between turns.
+
+mod memory;
+
+use std::sync::Arc;
+
+use turnwright_core::{BoxFuture, ErrorInfo, ErrorKind, Message, SessionId};
+
+pub use memory::MemoryStore;
+
+use crate::snapshot::TurnSnapshot;
+
+/// A session as it is stored.
+#[derive(Debug, Clone, Default)]
+pub struct StoredSession {
+    /// Its messages, oldest first.
+    pub messages: Vec<Arc<Message>>,
+    /// Its suspended or drained turn.
+    pub snapshot: Option<TurnSnapshot>,
+}
+
+/// One atomic change of a session: messages appended and the snapshot replaced, together or not at all.
+#[derive(Debug, Clone)]
+pub struct SessionCommit {
+    /// The session; created when it does not exist.
+    pub session: SessionId,
+    /// How many messages must be stored already: another number means that another writer came first.
+    pub after: usize,
+    /// The messages to append.
+    pub messages: Vec<Arc<Message>>,
+    /// The snapshot from now on.
+    pub snapshot: Option<TurnSnapshot>,
+}
+
+/// Why a store did not do it. Nothing was changed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum StoreError {
+    /// Another writer came first.
+    #[error(
+        "session {session} holds {found} messages where {expected} were expected: another writer came first"
+    )]
+    Conflict {
+        /// The session.
+        session: SessionId,
+        /// How many messages the writer expected.
+        expected: usize,
+        /// How many there are.
+        found: usize,
+    },
+    /// The store itself failed.
+    #[error("the session store failed: {0}")]
+    Backend(String),
+}
+
+impl From<StoreError> for ErrorInfo {
+    fn from(e: StoreError) -> Self {
+        let kind = match e {
+            StoreError::Conflict { .. } => ErrorKind::Conflict,
+            StoreError::Backend(_) => ErrorKind::Store,
+        };
+        Self::new(kind, e.to_string())
+    }
+}
+
+/// Keeps sessions. Appends are compared with what is stored, so that two writers cannot overwrite each other.
+pub trait SessionStore: Send + Sync {
+    /// Reads a session; none when it was never stored.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    ///
+    /// # Cancel safety
+    /// Safe: reading changes nothing.
+    fn load<'a>(&'a self, session: &'a SessionId)
+    -> BoxFuture<'a, Result<Option<StoredSession>, StoreError>>;
+
+    /// Applies one change, atomically.
+    ///
+    /// # Errors
+    /// [`StoreError`]; nothing was changed.
+    ///
+    /// # Cancel safety
+    /// Dropped before it is ready, the change is applied wholly or not at all.
+    fn commit(&self, change: SessionCommit) -> BoxFuture<'_, Result<(), StoreError>>;
+
+    /// Forgets a session.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    fn delete<'a>(&'a self, session: &'a SessionId) -> BoxFuture<'a, Result<(), StoreError>>;
+}

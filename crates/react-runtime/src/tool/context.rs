@@ -1,0 +1,136 @@
+//! What a tool may ask the runtime for.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering::SeqCst},
+};
+
+use turnwright_core::{CallId, CancelToken, TurnContext};
+
+use super::{BlockingPool, ToolError};
+
+/// Where a call's side effects on the turn go. Each is checked against the fence under the ledger's lock.
+pub(crate) trait CallSink: Send + Sync {
+    /// Shows progress of a call, if the call is open.
+    fn progress(&self, call: &CallId, text: String) -> bool;
+}
+
+/// The context of one tool call: a cheap handle, taken by value, that may be moved into threads and closures.
+///
+/// When the call ends (result, deadline, cancel) its fence closes: every effect through this handle is refused from
+/// then on with [`Fenced`], and a late result of a blocking body is refused and counted.
+#[derive(Clone)]
+pub struct ToolContext(Arc<Inner>);
+
+struct Inner {
+    turn: TurnContext,
+    call: CallId,
+    cancel: CancelToken,
+    open: AtomicBool,
+    sink: Arc<dyn CallSink>,
+    pool: Arc<BlockingPool>,
+}
+
+/// An effect that came after its call was over.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("call {0} is over: its result and its effects are refused")]
+pub struct Fenced(pub CallId);
+
+impl ToolContext {
+    pub(crate) fn new(
+        turn: &TurnContext,
+        call: CallId,
+        sink: Arc<dyn CallSink>,
+        pool: Arc<BlockingPool>,
+    ) -> Self {
+        let cancel = turn.cancel().child();
+        Self(Arc::new(Inner { turn: turn.clone(), call, cancel, open: AtomicBool::new(true), sink, pool }))
+    }
+
+    /// The turn.
+    pub fn turn(&self) -> &TurnContext {
+        &self.0.turn
+    }
+
+    /// The call.
+    pub fn call_id(&self) -> &CallId {
+        &self.0.call
+    }
+
+    /// Cancelled with the turn, and when this call ends. For work the tool hands to others.
+    pub fn cancel(&self) -> &CancelToken {
+        &self.0.cancel
+    }
+
+    /// A key that is the same each time this very call is run, in this process or another: hand it to services that
+    /// deduplicate.
+    pub fn idempotency_key(&self) -> String {
+        format!("{}/{}", self.0.turn.turn(), self.0.call)
+    }
+
+    /// Whether the call still runs.
+    ///
+    /// # Errors
+    /// [`Fenced`] when it is over. Check before each effect in code that cannot be cancelled.
+    pub fn check_open(&self) -> Result<(), Fenced> {
+        if self.0.open.load(SeqCst) { Ok(()) } else { Err(self.late()) }
+    }
+
+    fn late(&self) -> Fenced {
+        self.0.pool.count_late();
+        Fenced(self.0.call.clone())
+    }
+
+    /// Shows a line of progress to whoever watches the turn. The model does not see it.
+    ///
+    /// # Errors
+    /// [`Fenced`] when the call is over.
+    pub fn progress(&self, text: impl Into<String>) -> Result<(), Fenced> {
+        self.check_open()?;
+        if self.0.sink.progress(&self.0.call, text.into()) { Ok(()) } else { Err(self.late()) }
+    }
+
+    /// Runs code that blocks on a thread of the runtime's own, bounded pool. The thread cannot be stopped: when the
+    /// call ends before it does, its result is refused and counted.
+    ///
+    /// # Errors
+    /// What the code returned; a panic in it is an error for the model.
+    ///
+    /// # Cancel safety
+    /// Dropping the future abandons the thread; see above.
+    pub async fn blocking<T, E>(
+        &self,
+        work: impl FnOnce(&ToolContext) -> Result<T, E> + Send + 'static,
+    ) -> Result<T, ToolError>
+    where
+        T: Send + 'static,
+        E: Into<ToolError> + Send + 'static,
+    {
+        let ctx = self.clone();
+        let name = format!("tool {}", self.0.call);
+        self.0.pool.run(name, move || work(&ctx)).await?.map_err(Into::into)
+    }
+
+    pub(crate) fn close(&self) {
+        self.0.open.store(false, SeqCst);
+        self.0.cancel.cancel(turnwright_core::CancelCause::runtime(
+            turnwright_core::CancelKind::Superseded,
+            "the tool call is over",
+        ));
+    }
+}
+
+impl std::fmt::Debug for ToolContext {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "ToolContext({})", self.0.call)
+    }
+}
+
+/// Closes the fence of a call when dropped, however the call ends.
+pub(crate) struct Fence(pub(crate) ToolContext);
+
+impl Drop for Fence {
+    fn drop(&mut self) {
+        self.0.close();
+    }
+}

@@ -1,0 +1,72 @@
+//! What a tool may return instead of an output.
+
+use std::error::Error;
+
+use turnwright_control::ControlError;
+
+/// Why a call has no output. Not itself an `Error`, so that `?` takes every error: a plain one goes back to the model,
+/// a [`ControlError`] ends the turn with its stop reason.
+#[derive(Debug)]
+pub struct ToolError(pub(crate) Kind);
+
+#[derive(Debug)]
+pub(crate) enum Kind {
+    /// Goes back to the model.
+    Model(String),
+    /// Ends the turn as failed.
+    Abort(String),
+    /// Ends the turn with its own reason.
+    Control(ControlError),
+}
+
+impl ToolError {
+    /// An error for the model, in words it can act on.
+    pub fn model(message: impl Into<String>) -> Self {
+        Self(Kind::Model(message.into()))
+    }
+
+    /// An error that ends the turn as failed: for faults the model can do nothing about.
+    pub fn abort(error: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
+        Self(Kind::Abort(error.into().to_string()))
+    }
+}
+
+impl<E: Error + Send + Sync + 'static> From<E> for ToolError {
+    fn from(e: E) -> Self {
+        let boxed: Box<dyn Error + Send + Sync> = Box::new(e);
+        match boxed.downcast::<ControlError>() {
+            Ok(control) => Self(Kind::Control(*control)),
+            Err(other) => Self(Kind::Model(with_sources(&*other))),
+        }
+    }
+}
+
+/// The error and its causes, each once: a model can only act on what it is told.
+fn with_sources(error: &dyn Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        let words = cause.to_string();
+        if !text.ends_with(&words) {
+            text.push_str(": ");
+            text.push_str(&words);
+        }
+        source = cause.source();
+    }
+    text
+}
+
+/// Turns an error into one that ends the turn: `db.query().or_abort()?`.
+pub trait OrAbort<T> {
+    /// The value, or an error that ends the turn as failed.
+    ///
+    /// # Errors
+    /// [`ToolError::abort`] of the error.
+    fn or_abort(self) -> Result<T, ToolError>;
+}
+
+impl<T, E: Into<Box<dyn Error + Send + Sync>>> OrAbort<T> for Result<T, E> {
+    fn or_abort(self) -> Result<T, ToolError> {
+        self.map_err(ToolError::abort)
+    }
+}
