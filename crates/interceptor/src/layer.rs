@@ -1,10 +1,11 @@
 //! A layer as a value: the scopes its type wraps, found out at compile time.
 
-use std::{any::type_name, sync::Arc};
+use std::sync::Arc;
 
 use crate::{
     Interceptors, Registration, ScopeName, UnknownScope,
-    chain::DynAround,
+    erased::DynAround,
+    registry::short_name,
     scope::{AgentRun, ExecuteCode, Iteration, LlmCall, ToolCall, Turn},
     stream::DynAroundStream,
 };
@@ -30,13 +31,10 @@ pub(crate) struct Slots {
 
 impl LayerSpec {
     pub(crate) fn empty<T: ?Sized>() -> Self {
-        let path = type_name::<T>();
-        let head = path.split('<').next().unwrap_or(path);
-        let short = head.rsplit("::").next().unwrap_or(head);
-        Self { name: short.into(), inherited: false, slots: Slots::default() }
+        Self { name: short_name::<T>().into(), inherited: false, slots: Slots::default() }
     }
 
-    /// The same layer under another name. The default is the name of its type.
+    /// The same layer under another name, which plans and failures show. The default is the name of its type.
     #[must_use]
     pub fn name(mut self, name: impl Into<Arc<str>>) -> Self {
         self.name = name.into();
@@ -95,7 +93,8 @@ pub enum RegisterError {
 }
 
 impl Interceptors {
-    /// Registers a layer at every scope it wraps, innermost so far in each.
+    /// Registers a layer at every scope it wraps, innermost so far in each. Scope by scope, outermost first, and not
+    /// in one step: what runs meanwhile may meet the layer in some of them only, and removing is the same.
     pub fn register(&self, layer: LayerSpec) -> Registration {
         let LayerSpec { name, inherited, slots } = layer;
         let mut all: Option<Registration> = None;
@@ -145,85 +144,9 @@ impl Interceptors {
     }
 }
 
-#[doc(hidden)]
-pub mod __probe {
-    use std::{marker::PhantomData, sync::Arc};
-
-    use crate::{Around, AroundStream, LayerSpec, scope};
-
-    pub struct Probe<T>(pub Arc<T>);
-    pub struct Yes;
-    pub struct No;
-
-    impl<T> Probe<T> {
-        pub fn spec(&self) -> LayerSpec {
-            LayerSpec::empty::<T>()
-        }
-    }
-
-    macro_rules! probe {
-        ($($method:ident: $bound:path;)*) => {
-            $(
-                impl<T: $bound> Probe<T> {
-                    pub fn $method(&self, spec: &mut LayerSpec) -> Yes {
-                        spec.slots.$method = Some(self.0.clone());
-                        Yes
-                    }
-                }
-            )*
-            pub trait Absent {
-                $(
-                    fn $method(&self, _: &mut LayerSpec) -> No {
-                        No
-                    }
-                )*
-            }
-        };
-    }
-    probe! {
-        agent_run: Around<scope::AgentRun>;
-        turn: Around<scope::Turn>;
-        iteration: Around<scope::Iteration>;
-        llm_call: Around<scope::LlmCall>;
-        llm_stream: AroundStream;
-        tool_call: Around<scope::ToolCall>;
-        execute_code: Around<scope::ExecuteCode>;
-    }
-    impl<T> Absent for Probe<T> {}
-
-    /// Yes if either is.
-    pub trait Or<B> {
-        type Out;
-    }
-    impl<B> Or<B> for Yes {
-        type Out = Yes;
-    }
-    impl<B> Or<B> for No {
-        type Out = B;
-    }
-    pub struct Found<A>(pub PhantomData<A>);
-    impl<A> Found<A> {
-        pub fn or<B>(self, _: B) -> Found<A::Out>
-        where
-            A: Or<B>,
-        {
-            Found(PhantomData)
-        }
-    }
-
-    #[diagnostic::on_unimplemented(
-        message = "`{T}` wraps none of the interceptor scopes",
-        label = "this value is no interceptor",
-        note = "implement `Around<scope::ToolCall>` (or another scope) or `AroundStream` for `{T}`",
-        note = "in generic code `interceptor!` sees only the bounds in scope: register at the chain itself there"
-    )]
-    pub trait SomeScope<T> {}
-    impl<T> SomeScope<T> for Yes {}
-    pub fn require<T, A: SomeScope<T>>(_: &Probe<T>, _: Found<A>) {}
-}
-
 /// Makes a value a [`LayerSpec`](crate::LayerSpec) with every scope its type wraps. Does not compile when it wraps
-/// none. For concrete types; in generic code it sees only the bounds in scope, so register at the chain itself there.
+/// none. For concrete types; in generic code it sees only the bounds in scope, so register at the chain itself there,
+/// with [`Chain::register_as`](crate::Chain::register_as).
 #[macro_export]
 macro_rules! interceptor {
     ($layer:expr $(,)?) => {{

@@ -37,21 +37,56 @@
 //! Approval is not an interceptor, so that no layer can approve a call: the gate stands before the chain and is checked
 //! once more inside it.
 
+#[doc(hidden)]
+#[path = "probe.rs"]
+pub mod __probe;
+mod around;
 pub mod builtin;
+mod call;
 mod chain;
+mod erased;
 mod exit;
 mod layer;
+mod name;
 mod next;
+mod registry;
 pub mod scope;
 mod set;
 mod stream;
 
-pub use chain::{Around, Chain, Core, Registration, RegistrationGuard};
+pub use around::{Around, Core};
+pub use call::CallState;
+pub use chain::Chain;
 pub use exit::Exit;
-#[doc(hidden)]
-pub use layer::__probe;
 pub use layer::{LayerSpec, RegisterError};
-pub use next::{CallState, Next, Refused, Replay};
-pub use scope::{Scope, ScopeName, UnknownScope};
+pub use name::{ScopeName, UnknownScope};
+pub use next::{Next, Refused, Replay};
+pub use registry::{Registration, RegistrationGuard};
+pub use scope::Scope;
 pub use set::{Interceptors, PlannedLayer};
-pub use stream::{AroundStream, StreamCall, StreamChain};
+pub use stream::{AroundStream, StreamCall, StreamChain, StreamLayers};
+
+const _: fn() = || {
+    fn shared<T: Send + Sync + 'static>() {}
+    fn sent(_: impl Send) {}
+    fn object_safe<S: Scope>(
+        _: &dyn erased::DynAround<S>,
+        _: &dyn erased::DynCore<S>,
+        _: &dyn stream::DynAroundStream,
+    ) {
+    }
+    fn of_a_scope<S: Scope>(next: Next<'_, S>, replay: Replay<'_, S>, refused: Refused<'_, S>) {
+        sent((next, replay, refused));
+        shared::<Chain<S>>();
+        shared::<CallState<S>>();
+    }
+    let _ = (object_safe::<scope::ToolCall>, of_a_scope::<scope::ToolCall>);
+    shared::<Interceptors>();
+    shared::<LayerSpec>();
+    shared::<Registration>();
+    shared::<RegistrationGuard>();
+    shared::<StreamChain>();
+    shared::<StreamLayers>();
+    shared::<StreamCall>();
+    shared::<Exit>();
+};

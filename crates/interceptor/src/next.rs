@@ -1,100 +1,37 @@
-//! The rest of a chain, and the state of one call through it.
+//! The rest of a chain.
 
-use std::sync::{
-    Arc, OnceLock,
-    atomic::{AtomicBool, AtomicU32, Ordering::*},
-};
+use std::{fmt, future::ready};
 
-use turnwright_control::ControlError;
 use turnwright_core::{BoxFuture, ErrorInfo, ErrorKind, TurnContext};
 
 use crate::{
-    Exit, Scope,
-    chain::{DynAround, DynCore},
+    CallState, Exit, Scope,
+    erased::{DynAround, DynCore},
+    registry::Entry,
 };
-
-/// The state of one call through a chain; shared by its layers and its core.
-pub struct CallState<S: Scope> {
-    key: S::Key,
-    control: OnceLock<ControlError>,
-    visible: AtomicBool,
-    no_replay: Option<&'static str>,
-    attempts: AtomicU32,
-}
-
-impl<S: Scope> CallState<S> {
-    pub(crate) fn new(key: S::Key, no_replay: Option<&'static str>) -> Self {
-        let no_replay =
-            if S::REPLAYABLE { no_replay } else { Some("this scope drives the turn and runs once") };
-        Self {
-            key,
-            control: OnceLock::new(),
-            visible: AtomicBool::new(false),
-            no_replay,
-            attempts: AtomicU32::new(0),
-        }
-    }
-
-    /// For cores: output of this call became visible, so it must not be repeated.
-    pub fn mark_visible(&self) {
-        self.visible.store(true, Release);
-    }
-
-    /// How often the core was entered.
-    pub fn attempt(&self) -> u32 {
-        self.attempts.load(Relaxed)
-    }
-
-    pub(crate) fn enter(&self) {
-        self.attempts.fetch_add(1, Relaxed);
-    }
-
-    /// What leaves a layer. Once a control error passed, nothing but it comes out.
-    pub(crate) fn settle(&self, out: Result<S::Out, Exit>) -> Result<S::Out, Exit> {
-        if let Some(control) = self.control.get() {
-            return Err(Exit::Control(control.clone()));
-        }
-        let failed = match out {
-            Err(Exit::Control(control)) => {
-                let first = self.control.get_or_init(|| control);
-                return Err(Exit::Control(first.clone()));
-            }
-            Ok(out) => match S::check(&self.key, &out) {
-                Ok(()) => return Ok(out),
-                Err(wrong) => wrong,
-            },
-            Err(Exit::Failed(error)) => error,
-        };
-        S::settle(&self.key, failed).map_err(Exit::Failed)
-    }
-
-    fn refusal(&self) -> Option<&'static str> {
-        if self.control.get().is_some() {
-            Some("a control error passed")
-        } else if self.visible.load(Acquire) {
-            Some("output is visible already")
-        } else {
-            self.no_replay
-        }
-    }
-}
 
 /// The rest of the chain. Consumed by value: one call, or none.
 #[must_use = "dropping `Next` without running it answers in the call's place"]
 pub struct Next<'a, S: Scope> {
-    pub(crate) rest: &'a [Arc<dyn DynAround<S>>],
+    pub(crate) rest: &'a [Entry<dyn DynAround<S>>],
     pub(crate) core: &'a dyn DynCore<S>,
     pub(crate) ctx: &'a TurnContext,
     pub(crate) call: &'a CallState<S>,
+    /// The name of the layer this was given to.
+    pub(crate) who: &'a str,
 }
 
 impl<'a, S: Scope> Next<'a, S> {
-    /// Runs the rest of the chain and the call itself.
+    /// Runs the rest of the chain and the call itself. An input that is not for this call (see
+    /// [`Scope::check_input`]) is a failure, and nothing runs.
     ///
     /// # Cancel safety
     /// Dropping the future drops the call; what that loses is the call's matter.
     pub fn run(self, input: S::In) -> BoxFuture<'a, Result<S::Out, Exit>> {
-        step(self.rest, self.core, self.ctx, self.call, input)
+        match self.call.refuse_input(self.who, &input) {
+            None => step(self.rest, self.core, self.ctx, self.call, input),
+            Some(refused) => Box::pin(ready(refused)),
+        }
     }
 
     /// Trades the right to call once for the right to call again.
@@ -121,23 +58,47 @@ pub struct Replay<'a, S: Scope> {
 }
 
 impl<S: Scope> Replay<'_, S> {
-    /// Runs an attempt. Every attempt after the first is refused (as a failure of kind
-    /// [`ErrorKind::ReplayRefused`]) once output is visible or a control error passed.
+    /// Runs an attempt. Every attempt after the first is refused once output is visible or a control error passed. An
+    /// input that is not for this call is a failure as in [`Next::run`], and no attempt.
+    ///
+    /// # Errors
+    /// A refusal is a failure of kind [`ErrorKind::ReplayRefused`], in the tool scope too, so that whoever repeats can
+    /// tell it from what the tool answered; or the control error that passed.
     pub fn run(&mut self, input: S::In) -> BoxFuture<'_, Result<S::Out, Exit>> {
-        let again = std::mem::replace(&mut self.used, true);
-        let Next { rest, core, ctx, call } = self.next;
-        match call.refusal() {
-            Some(why) if again => {
-                let refused = call.settle(Err(Exit::failed(ErrorKind::ReplayRefused, why)));
-                Box::pin(std::future::ready(refused))
-            }
-            _ => step(rest, core, ctx, call, input),
+        let Next { rest, core, ctx, call, who } = self.next;
+        if self.used
+            && let Some(why) = call.refusal()
+        {
+            let refused = call.latched().unwrap_or_else(|| Exit::failed(ErrorKind::ReplayRefused, why));
+            return Box::pin(ready(Err(refused)));
         }
+        if let Some(refused) = call.refuse_input(who, &input) {
+            return Box::pin(ready(refused));
+        }
+        self.used = true;
+        step(rest, core, ctx, call, input)
+    }
+
+    /// How often the call itself was entered so far.
+    pub fn attempt(&self) -> u32 {
+        self.next.attempt()
     }
 
     /// Why a further attempt would be refused, if it would.
     pub fn refusal(&self) -> Option<&'static str> {
         self.next.call.refusal()
+    }
+}
+
+impl<S: Scope> fmt::Debug for Next<'_, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Next").field("of", &self.who).field("call", self.call).finish_non_exhaustive()
+    }
+}
+
+impl<S: Scope> fmt::Debug for Replay<'_, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Replay").field("next", &self.next).field("used", &self.used).finish()
     }
 }
 
@@ -164,21 +125,23 @@ impl<'a, S: Scope> Refused<'a, S> {
     }
 }
 
-impl<S: Scope> std::fmt::Debug for Refused<'_, S> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl<S: Scope> fmt::Debug for Refused<'_, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Refused").field(&self.why).finish()
     }
 }
 
 pub(crate) fn step<'a, S: Scope>(
-    rest: &'a [Arc<dyn DynAround<S>>],
+    layers: &'a [Entry<dyn DynAround<S>>],
     core: &'a dyn DynCore<S>,
     ctx: &'a TurnContext,
     call: &'a CallState<S>,
     input: S::In,
 ) -> BoxFuture<'a, Result<S::Out, Exit>> {
-    match rest.split_first() {
-        Some((layer, rest)) => layer.dyn_around(ctx, input, Next { rest, core, ctx, call }),
+    match layers.split_first() {
+        Some((first, rest)) => {
+            first.layer.dyn_around(ctx, input, Next { rest, core, ctx, call, who: &first.name })
+        }
         None => core.dyn_call(ctx, input, call),
     }
 }

@@ -1,12 +1,11 @@
 //! The call boundaries that can be wrapped.
 
-use std::{fmt, str::FromStr};
-
-use serde::{Deserialize, Serialize};
 use turnwright_core::{
     CallId, CodeCell, CodeResult, ErrorInfo, ErrorKind, IterationEnd, LegOutcome, Part, ToolResult,
 };
 use turnwright_llm_stream::{LlmRequest, LlmResponse};
+
+use crate::ScopeName;
 
 /// A call boundary: what goes in, what comes out, and how a failure becomes an output. The markers of this module are
 /// the six call scopes; the stream inside a model call is wrapped by [`crate::AroundStream`].
@@ -33,10 +32,18 @@ pub trait Scope: Send + Sync + 'static {
         Err(error)
     }
 
+    /// Whether an input that a layer hands on is one for this call. If not, nothing inside the layer runs.
+    ///
+    /// # Errors
+    /// What is wrong with it; the name of the layer is put before the message.
+    fn check_input(_key: &Self::Key, _input: &Self::In) -> Result<(), ErrorInfo> {
+        Ok(())
+    }
+
     /// Whether an output is legal for its key.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// What is wrong with it; the name of who gave it is put before the message.
     fn check(_key: &Self::Key, _out: &Self::Out) -> Result<(), ErrorInfo> {
         Ok(())
     }
@@ -113,16 +120,26 @@ impl Scope for ToolCall {
         Ok(ToolResult::error(key, error))
     }
 
-    fn check(key: &Self::Key, out: &ToolResult) -> Result<(), ErrorInfo> {
-        if *out.call_id() == key.id && out.tool() == key.name {
-            return Ok(());
-        }
-        let wrong: (&CallId, &str) = (out.call_id(), out.tool());
-        Err(ErrorInfo::new(
-            ErrorKind::Interceptor,
-            format!("a layer answered call {} of {:?} with a result for {wrong:?}", key.id, key.name),
-        ))
+    fn check_input(key: &Self::Key, input: &Self::In) -> Result<(), ErrorInfo> {
+        same_call(key, &input.id, &input.name, "was turned into")
     }
+
+    fn check(key: &Self::Key, out: &ToolResult) -> Result<(), ErrorInfo> {
+        same_call(key, out.call_id(), out.tool(), "was answered with a result for")
+    }
+}
+
+fn same_call(
+    key: &turnwright_core::ToolCall,
+    id: &CallId,
+    name: &str,
+    but_it: &str,
+) -> Result<(), ErrorInfo> {
+    if *id == key.id && name == key.name {
+        return Ok(());
+    }
+    let message = format!("call {} of {:?} {but_it} call {id} of {name:?}", key.id, key.name);
+    Err(ErrorInfo::new(ErrorKind::Interceptor, message))
 }
 
 impl Scope for ExecuteCode {
@@ -132,103 +149,4 @@ impl Scope for ExecuteCode {
     const NAME: ScopeName = ScopeName::ExecuteCode;
     const REPLAYABLE: bool = true;
     fn key(_: &Self::In) {}
-}
-
-/// The name of a wired scope.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum ScopeName {
-    /// [`AgentRun`].
-    AgentRun,
-    /// [`Turn`].
-    Turn,
-    /// [`Iteration`].
-    Iteration,
-    /// [`LlmCall`].
-    LlmCall,
-    /// The event stream inside a model call.
-    LlmStream,
-    /// [`ToolCall`].
-    ToolCall,
-    /// [`ExecuteCode`].
-    ExecuteCode,
-}
-
-impl ScopeName {
-    /// The wired scopes, outermost first.
-    pub const ALL: [Self; 7] = [
-        Self::AgentRun,
-        Self::Turn,
-        Self::Iteration,
-        Self::LlmCall,
-        Self::LlmStream,
-        Self::ToolCall,
-        Self::ExecuteCode,
-    ];
-
-    /// The name in plans and configuration, for example `tool_call`.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::AgentRun => "agent_run",
-            Self::Turn => "turn",
-            Self::Iteration => "iteration",
-            Self::LlmCall => "llm_call",
-            Self::LlmStream => "llm_stream",
-            Self::ToolCall => "tool_call",
-            Self::ExecuteCode => "execute_code",
-        }
-    }
-}
-
-impl fmt::Display for ScopeName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
-/// A scope name that names no wired scope.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct UnknownScope {
-    given: String,
-    reserved: bool,
-}
-
-impl fmt::Display for UnknownScope {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let why = if self.reserved { "is reserved and not wired" } else { "is no interceptor scope" };
-        let wired: Vec<_> = ScopeName::ALL.iter().map(|s| s.name()).collect();
-        write!(f, "{:?} {why}; wired scopes are {}", self.given, wired.join(", "))
-    }
-}
-impl std::error::Error for UnknownScope {}
-
-impl FromStr for ScopeName {
-    type Err = UnknownScope;
-
-    /// Reads the name of a wired scope. `pipeline_step` and `pool_task` are reserved and refused.
-    fn from_str(s: &str) -> Result<Self, UnknownScope> {
-        Self::ALL.into_iter().find(|scope| scope.name() == s).ok_or_else(|| UnknownScope {
-            given: s.into(),
-            reserved: matches!(s, "pipeline_step" | "pool_task"),
-        })
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn reserved_and_unknown_scopes_are_refused_and_the_wired_ones_named() {
-        for scope in ScopeName::ALL {
-            assert_eq!(scope.name().parse(), Ok(scope));
-        }
-        let e = "pool_task".parse::<ScopeName>().unwrap_err().to_string();
-        assert!(
-            e.starts_with("\"pool_task\" is reserved and not wired; wired scopes are agent_run, turn, "),
-            "{e}"
-        );
-        assert!("pipeline_step".parse::<ScopeName>().unwrap_err().to_string().contains("reserved"));
-        assert!("tool".parse::<ScopeName>().unwrap_err().to_string().contains("is no interceptor scope"));
-    }
 }

@@ -37,6 +37,8 @@ pub struct PlannedLayer {
     pub name: String,
     /// Whether agents started by this one have it too.
     pub inherited: bool,
+    /// Whether it may change finished answers, so that streamed ones are withheld. Layers of the stream never are.
+    pub gating: bool,
 }
 
 impl Interceptors {
@@ -47,7 +49,7 @@ impl Interceptors {
         let child = Self::default();
         macro_rules! inherit {
             ($($scope:ident)*) => {
-                $(child.$scope.0.extend(self.$scope.0.entries().into_iter().filter(|e| e.inherited).collect());)*
+                $(child.$scope.0.inherit(&self.$scope.0);)*
             };
         }
         inherit!(agent_run turn iteration llm_call llm_stream tool_call execute_code);
@@ -59,9 +61,10 @@ impl Interceptors {
         let mut rows = Vec::new();
         macro_rules! rows {
             ($($scope:ident $name:ident,)*) => {
-                $(for (index, entry) in self.$scope.0.entries().into_iter().enumerate() {
+                $(for (index, entry) in self.$scope.0.list().iter().enumerate() {
                     let (name, inherited) = (entry.name.to_string(), entry.inherited);
-                    rows.push(PlannedLayer { scope: ScopeName::$name, index, name, inherited });
+                    let gating = entry.layer.dyn_is_gating();
+                    rows.push(PlannedLayer { scope: ScopeName::$name, index, name, inherited, gating });
                 })*
             };
         }

@@ -2,16 +2,24 @@
 
 use std::{
     any::type_name,
+    fmt,
     panic::{AssertUnwindSafe, catch_unwind},
+    pin::Pin,
     sync::{Arc, OnceLock},
+    task::{Context, Poll},
 };
 
-use futures::Stream;
+use futures::{Stream, future::Either};
+use pin_project_lite::pin_project;
 use turnwright_control::ControlError;
-use turnwright_core::{ErrorInfo, ErrorKind, TurnContext, panic::panic_text};
+use turnwright_core::{ErrorInfo, ErrorKind, TurnContext};
 use turnwright_llm_stream::{EventStream, LlmEvent, LlmRequest};
 
-use crate::{Registration, chain::Registry};
+use crate::{
+    Registration,
+    erased::panicked,
+    registry::{Entry, Registry, short_name},
+};
 
 /// One stream call: what its layers share.
 #[derive(Debug, Default)]
@@ -53,76 +61,136 @@ pub trait AroundStream: Send + Sync + 'static {
         inner: EventStream<'_>,
     ) -> impl Stream<Item = LlmEvent> + Send;
 
-    /// Whether it wants to wrap this call at all; if not, it costs the call nothing.
+    /// Whether it wants to wrap this call at all; if not, it costs the call nothing. A panic is no "no": it fails the
+    /// stream as a panic of the layer itself does.
     fn is_interested(&self, _ctx: &TurnContext, _request: &LlmRequest) -> bool {
         true
     }
 }
 
+impl<L: AroundStream> AroundStream for Option<L> {
+    fn around_stream(
+        &self,
+        ctx: &TurnContext,
+        request: &LlmRequest,
+        call: &StreamCall,
+        inner: EventStream<'_>,
+    ) -> impl Stream<Item = LlmEvent> + Send {
+        match self {
+            Some(layer) => Either::Left(layer.around_stream(ctx, request, call, inner)),
+            None => Either::Right(inner),
+        }
+    }
+
+    fn is_interested(&self, ctx: &TurnContext, request: &LlmRequest) -> bool {
+        self.as_ref().is_some_and(|layer| layer.is_interested(ctx, request))
+    }
+}
+
 pub(crate) trait DynAroundStream: Send + Sync {
-    fn dyn_is_interested(&self, ctx: &TurnContext, request: &LlmRequest) -> bool;
+    /// Wraps the stream if the layer is interested. `who` is the name the layer is registered under.
     fn dyn_around<'a>(
         &'a self,
+        who: &'a str,
         ctx: &'a TurnContext,
         request: &'a LlmRequest,
         call: &'a StreamCall,
         inner: EventStream<'a>,
     ) -> EventStream<'a>;
+
+    /// What a stream layer changes nobody has seen yet: nothing need be withheld for it.
+    fn dyn_is_gating(&self) -> bool {
+        false
+    }
 }
 
 impl<L: AroundStream> DynAroundStream for L {
-    fn dyn_is_interested(&self, ctx: &TurnContext, request: &LlmRequest) -> bool {
-        self.is_interested(ctx, request)
-    }
-
     fn dyn_around<'a>(
         &'a self,
+        who: &'a str,
         ctx: &'a TurnContext,
         request: &'a LlmRequest,
         call: &'a StreamCall,
         inner: EventStream<'a>,
     ) -> EventStream<'a> {
-        match catch_unwind(AssertUnwindSafe(|| self.around_stream(ctx, request, call, inner))) {
-            Ok(stream) => EventStream::layer(stream, type_name::<L>),
-            Err(panic) => {
-                let message = format!("{} panicked: {}", type_name::<L>(), panic_text(&*panic));
-                EventStream::failed(ErrorInfo::new(ErrorKind::Panic, message))
+        let open = || {
+            if !self.is_interested(ctx, request) {
+                return inner;
             }
-        }
+            let inner = self.around_stream(ctx, request, call, inner);
+            EventStream::layer(Named { inner, who }, type_name::<L>)
+        };
+        catch_unwind(AssertUnwindSafe(open))
+            .unwrap_or_else(|panic| EventStream::failed(panicked(who, &*panic)))
+    }
+}
+
+pin_project! {
+    /// Gives the failures of a layer the name it is registered under. Its end and its drop are the rule's, round it.
+    struct Named<'a, S> {
+        #[pin] inner: S,
+        who: &'a str,
+    }
+}
+
+impl<S: Stream<Item = LlmEvent>> Stream for Named<'_, S> {
+    type Item = LlmEvent;
+    fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<LlmEvent>> {
+        let this = self.project();
+        let error = match catch_unwind(AssertUnwindSafe(|| this.inner.poll_next(cx))) {
+            Ok(Poll::Ready(None)) => {
+                let message = format!("{} ended the stream without a terminal event", this.who);
+                ErrorInfo::new(ErrorKind::Interceptor, message)
+            }
+            Ok(poll) => return poll,
+            Err(panic) => panicked(this.who, &*panic),
+        };
+        Poll::Ready(Some(LlmEvent::failure(error)))
     }
 }
 
 /// The layers around the event stream. Index 0 is outermost. Clones are the same chain.
-#[derive(Clone, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct StreamChain(pub(crate) Registry<dyn DynAroundStream>);
 
 impl StreamChain {
-    /// Appends a layer, innermost so far.
+    /// Appends a layer, innermost so far, under the name of its type.
     pub fn register<L: AroundStream>(&self, layer: L) -> Registration {
-        self.0.push(type_name::<L>().into(), false, Arc::new(layer))
+        self.register_as(short_name::<L>(), false, layer)
+    }
+
+    /// The same under another name, and inherited by the agents this one starts if that is wanted.
+    pub fn register_as<L: AroundStream>(
+        &self,
+        name: impl Into<Arc<str>>,
+        inherited: bool,
+        layer: L,
+    ) -> Registration {
+        self.0.push(name.into(), inherited, Arc::new(layer))
     }
 
     /// How many layers there are.
     pub fn len(&self) -> usize {
-        self.0.layers().len()
+        self.0.list().len()
     }
 
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.len() == 0
     }
 
     /// The layers as they are now, to wrap the streams of one call.
     pub fn snapshot(&self) -> StreamLayers {
-        StreamLayers(self.0.layers())
+        StreamLayers(self.0.list())
     }
 }
 
 /// The layers of one call.
-pub struct StreamLayers(Arc<[Arc<dyn DynAroundStream>]>);
+#[derive(Clone)]
+pub struct StreamLayers(Arc<[Entry<dyn DynAroundStream>]>);
 
 impl StreamLayers {
-    /// Wraps a provider's stream. A layer whose interest check panics is treated as not interested.
+    /// Wraps a provider's stream with every layer that is interested.
     pub fn wrap<'a>(
         &'a self,
         ctx: &'a TurnContext,
@@ -130,13 +198,13 @@ impl StreamLayers {
         call: &'a StreamCall,
         provider: EventStream<'a>,
     ) -> EventStream<'a> {
-        let wants = |layer: &&Arc<dyn DynAroundStream>| {
-            catch_unwind(AssertUnwindSafe(|| layer.dyn_is_interested(ctx, request))).unwrap_or(false)
-        };
-        self.0
-            .iter()
-            .rev()
-            .filter(wants)
-            .fold(provider, |inner, layer| layer.dyn_around(ctx, request, call, inner))
+        let entries = self.0.iter().rev();
+        entries.fold(provider, |inner, e| e.layer.dyn_around(&e.name, ctx, request, call, inner))
+    }
+}
+
+impl fmt::Debug for StreamLayers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("StreamLayers").field(&self.0.iter().map(|e| &*e.name).collect::<Vec<_>>()).finish()
     }
 }

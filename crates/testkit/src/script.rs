@@ -1,10 +1,6 @@
 //! A model that follows a script.
 
-use std::{
-    collections::HashMap,
-    sync::Arc,
-    time::Duration,
-};
+use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use futures::{Stream, StreamExt, stream};
 use parking_lot::Mutex;
@@ -157,12 +153,17 @@ impl LlmClient for ScriptedModel {
         "scripted"
     }
 
-    fn stream(&self, ctx: &TurnContext, request: &LlmRequest) -> impl Stream<Item = StreamItem> + Send + 'static {
+    fn stream(
+        &self,
+        ctx: &TurnContext,
+        request: &LlmRequest,
+    ) -> impl Stream<Item = StreamItem> + Send + 'static {
         self.0.requests.lock().push(request.clone());
         let mut asked = self.0.asked.lock();
         let n = asked.entry(ctx.session().clone()).or_default();
         let reply = self.0.replies.get(*n).cloned().unwrap_or_else(|| {
-            Reply::new().fail(ErrorInfo::new(ErrorKind::Server, format!("the script has no reply {}", *n + 1)))
+            Reply::new()
+                .fail(ErrorInfo::new(ErrorKind::Server, format!("the script has no reply {}", *n + 1)))
         });
         *n += 1;
         stream::iter(reply.steps).filter_map(|step| async {

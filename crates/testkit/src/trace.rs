@@ -7,9 +7,9 @@ use turnwright_core::{AgentResult, ApprovalTransaction, ToolResult, TurnContext}
 use turnwright_hook::{
     DecidedCall, HookError, HookPoint, LegEnd, TurnAnswer, hook_points,
     point::{
-        AfterApproval, AfterGraph, AfterIteration, AfterLlmResponse, AfterToolExecution, AfterTurn, BeforeGraph,
-        BeforeIteration, BeforeLlm, BeforeToolExecution, BeforeTurn, EndNodeTurn, FinalizeContent, FinallyGraph,
-        StartNodeTurn,
+        AfterApproval, AfterGraph, AfterIteration, AfterLlmResponse, AfterToolExecution, AfterTurn,
+        BeforeGraph, BeforeIteration, BeforeLlm, BeforeToolExecution, BeforeTurn, EndNodeTurn,
+        FinalizeContent, FinallyGraph, StartNodeTurn,
     },
 };
 use turnwright_llm_stream::{LlmRequest, LlmResponse};

@@ -1,1 +1,283 @@
-//! Placeholder.
+//! turnwright runs the turns of an LLM agent inside your program: one user message, worked through to an answer by model
+//! calls and tool calls. What sets it apart is what you can do to a turn while it runs: watch it, wrap its calls, steer
+//! it, stop it, suspend it for a person's decision and resume it. Whatever ends a turn, the history is legal, what was
+//! shown is in it, and there is exactly one last event that says how it ended.
+//!
+//! # The smallest useful program
+//!
+//! One tool, one question, any server that speaks OpenAI's chat completions:
+//!
+//! ```no_run
+//! use schemars::JsonSchema;
+//! use serde::Deserialize;
+//! use turnwright::{Agent, ChatClient, ModelHandle, tool};
+//!
+//! #[derive(Deserialize, JsonSchema)]
+//! struct City {
+//!     /// Its name, in English.
+//!     name: String,
+//! }
+//!
+//! #[tokio::main]
+//! async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//!     // OPENAI_API_KEY, or OPENAI_BASE_URL for a server of your own.
+//!     let model = ModelHandle::new(ChatClient::from_env()?, "gpt-4o-mini");
+//!     let weather = tool("weather", "The weather in a city", async |_ctx, city: City| {
+//!         Ok(format!("sunny in {}", city.name))
+//!     });
+//!     let agent = Agent::builder("assistant", model).tool(weather).build()?;
+//!
+//!     let mut turn = agent.run("What should I wear in Rome today?")?;
+//!     if let Some(result) = turn.result().await {
+//!         println!("{}", result.content);
+//!     }
+//!     Ok(())
+//! }
+//! ```
+//!
+//! [`Agent::run`] returns a [`TurnHandle`]: a stream of [`TurnEvent`]s, the result, and control. Reading the events is
+//! optional; the turn never waits for its reader. Dropping the handle interrupts the turn, so keep it, or
+//! [`detach`](TurnHandle::detach) it. A conversation of several turns is a [`Session`].
+//!
+//! The same with a model that follows a script, so that it runs here and in your tests (feature `testkit`):
+//!
+//! ```
+//! use futures::StreamExt;
+//! use turnwright::{Agent, Outcome, TurnEventKind, tool};
+//! # use turnwright_testkit as testkit;
+//! # /*
+//! use turnwright::testkit;
+//! # */
+//! use testkit::{Reply, ScriptedModel};
+//!
+//! # tokio::runtime::Runtime::new()?.block_on(async {
+//! let model = ScriptedModel::new([
+//!     Reply::new().call("call-1", "weather", "{}").finish(),
+//!     Reply::new().text("It is sunny: ").text("a shirt will do.").finish(),
+//! ]);
+//! let weather = tool("weather", "The weather here", async |_ctx, ()| Ok("sunny"));
+//! let agent = Agent::builder("assistant", model.handle()).tool(weather).build()?;
+//!
+//! let mut turn = agent.run("What should I wear?")?;
+//! let mut shown = String::new();
+//! while let Some(event) = turn.next().await {
+//!     match event.kind {
+//!         TurnEventKind::TextDelta { text } => shown.push_str(&text),
+//!         TurnEventKind::ToolResult(result) => assert_eq!(result.content, "sunny"),
+//!         TurnEventKind::TurnFinished(end) => assert_eq!(end.outcome, Outcome::Completed),
+//!         _ => {}
+//!     }
+//! }
+//! assert_eq!(shown, "It is sunny: a shirt will do.");
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! # })?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # Which power for what
+//!
+//! Enforce or transform → interceptor; react → observer or hook; act from outside → control; ask a human → the approval
+//! gate.
+//!
+//! | power | what it may do | when it fails |
+//! |---|---|---|
+//! | [hook](#hooks-watch-a-turn) | observe a lifecycle point, append a reminder, ask for a continuation; leave by raising a [`ControlError`]; no veto | its policy: ignore, log or abort |
+//! | [interceptor](#interceptors-wrap-a-call) | wrap a call: change what goes in or out, answer in its place, repeat it, block it | is a failure of the wrapped call |
+//! | [control](#control-act-from-outside) | cancel, drain, steer, add a message, from outside the turn | each command has one fate: applied, expired, stale, rejected, returned |
+//! | [gate](#the-gate-ask-a-person) | allow a tool call, deny it, or suspend the turn until somebody decides | the call does not run |
+//!
+//! [`Agent::plan`] prints what is registered, in the order in which it acts.
+//!
+//! # Hooks: watch a turn
+//!
+//! A hook implements one or more of the fifteen traits in [`hook::point`]; [`hook!`] finds out at compile time which
+//! ones, so that no list can go stale. Hooks run inline and in order, ten seconds each at most.
+//!
+//! ```
+//! use turnwright::{HookError, TurnContext, hook, hook::{DecidedCall, point::BeforeToolExecution}};
+//!
+//! struct Log;
+//! impl BeforeToolExecution for Log {
+//!     async fn before_tool_execution(
+//!         &self,
+//!         ctx: &TurnContext,
+//!         calls: &[DecidedCall],
+//!     ) -> Result<(), HookError> {
+//!         println!("turn {}: {} calls", ctx.turn(), calls.len());
+//!         Ok(())
+//!     }
+//! }
+//!
+//! let spec = hook!(Log).priority(-10);
+//! assert_eq!(spec.points().len(), 1);
+//! ```
+//!
+//! Hand the spec to [`AgentBuilder::hook`]. In generic code `hook!` sees only the bounds in scope: write
+//! [`hook_points!`] once beside the impls and bound on [`AnyHook`] there.
+//!
+//! # Interceptors: wrap a call
+//!
+//! A layer is given the call and the rest of the chain, [`Next`], which it runs once or not at all. The first one
+//! registered is outermost. An error of a tool layer becomes the tool's result and goes back to the model.
+//!
+//! ```
+//! use turnwright::{Around, ErrorKind, Exit, Next, ToolCall, ToolResult, TurnContext, interceptor, scope};
+//!
+//! /// No tool may be asked about passwords.
+//! struct NoPasswords;
+//! impl Around<scope::ToolCall> for NoPasswords {
+//!     async fn around(
+//!         &self,
+//!         _ctx: &TurnContext,
+//!         call: ToolCall,
+//!         next: Next<'_, scope::ToolCall>,
+//!     ) -> Result<ToolResult, Exit> {
+//!         if call.arguments.contains("password") {
+//!             return Err(Exit::failed(ErrorKind::Denied, "not allowed: ask for something else"));
+//!         }
+//!         next.run(call).await
+//!     }
+//! }
+//!
+//! let layer = interceptor!(NoPasswords);
+//! assert_eq!(layer.scopes(), [turnwright::interceptor::ScopeName::ToolCall]);
+//! ```
+//!
+//! # Control: act from outside
+//!
+//! Whoever holds the [`TurnHandle`] can [`cancel`](TurnHandle::cancel), [`interrupt`](TurnHandle::interrupt) and
+//! [`drain`](TurnHandle::drain) the turn. Everybody else sends a [`ControlCommand`] on a [`ControlChannel`] that the
+//! agent was built with; the receipt tells what became of it.
+//!
+//! ```
+//! use std::sync::Arc;
+//! use turnwright::{CommandBody, ControlChannel, ControlCommand, ControlScope, InMemoryControlChannel, Part};
+//! use turnwright::{Agent, SessionId, Sources};
+//! # use turnwright_testkit::{Reply, ScriptedModel};
+//! # let model = ScriptedModel::new([]).handle();
+//!
+//! # tokio::runtime::Runtime::new()?.block_on(async {
+//! let sources = Sources::default();
+//! let channel = Arc::new(InMemoryControlChannel::new(&sources));
+//! let agent = Agent::builder("assistant", model).channel(channel.clone()).build()?;
+//!
+//! let whom = ControlScope::session(SessionId::new("chat-7")?);
+//! let body = CommandBody::InjectSteer { parts: vec![Part::text("Answer in one sentence.")] };
+//! let receipt = channel.send(ControlCommand::new(&sources, whom, "ann", body)).await?;
+//! assert!(receipt.try_fate().is_none(), "nobody took it yet");
+//! # drop(agent);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! # })?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # The gate: ask a person
+//!
+//! A [`Gate`] is asked about every tool call before any interceptor sees it; no layer can approve a call. When it
+//! answers [`GateDecision::Ask`] the leg ends as suspended, [`Session::decide`] records the decision, and
+//! [`Session::resume`] goes on. The decision covers exactly the tool and the arguments that were shown.
+//!
+//! # What it does not do
+//!
+//! - It needs a tokio runtime with time enabled, and unwinding: with `panic = "abort"` a panic in a tool ends the
+//!   process.
+//! - A blocking tool body cannot be stopped. It runs on its own bounded threads
+//!   ([`ToolContext::blocking`]), and its late result is refused, but its thread lives on until it returns.
+//! - Hooks and layers run inside the turn: one that computes for a second without an await delays its own turn by a
+//!   second, timeouts or not.
+//! - Provider clients never retry. Repeating a model call is a layer's matter.
+//! - Argument types of tools need `serde` and `schemars` in your own manifest.
+//! - Sessions live in memory unless you give the agent a store.
+//!
+//! # Features
+//!
+//! | feature | default | adds |
+//! |---|---|---|
+//! | `providers` | yes | `providers`: HTTP clients, with TLS and all it brings |
+//! | `testkit` | no | `testkit`: scripted models, a hostile provider server, checkers; for tests |
+//!
+//! # The crates
+//!
+//! Each module is one crate, whole. A narrow need (only the stream decoders, only the interceptor chain) can depend on
+//! that crate alone.
+
+#[doc(inline)]
+pub use turnwright_control as control;
+#[doc(inline)]
+pub use turnwright_core as core;
+#[doc(inline)]
+pub use turnwright_hook as hook;
+#[doc(inline)]
+pub use turnwright_interceptor as interceptor;
+#[doc(inline)]
+pub use turnwright_llm_stream as llm_stream;
+#[cfg(feature = "providers")]
+#[doc(inline)]
+pub use turnwright_providers as providers;
+#[doc(inline)]
+pub use turnwright_react_runtime as runtime;
+#[cfg(feature = "testkit")]
+#[doc(inline)]
+pub use turnwright_testkit as testkit;
+
+#[doc(inline)]
+pub use turnwright_control::{
+    CommandBody, CommandType, ControlChannel, ControlCommand, ControlError, ControlScope, Fate,
+    InMemoryControlChannel, Receipt,
+};
+#[doc(inline)]
+pub use turnwright_core::{
+    AgentResult, CallId, CancelCause, CancelKind, Decision, ErrorInfo, ErrorKind, LegOutcome, Message,
+    Outcome, Part, RetryAdvice, Role, SessionId, Sources, StopReason, TokenUsage, ToolCall, ToolDefinition,
+    ToolResult, TurnContext, TurnId, Verdict,
+};
+#[doc(inline)]
+pub use turnwright_hook::{AnyHook, HookError, HookPoint, HookSpec, TurnAnswer, hook, hook_points};
+#[doc(inline)]
+pub use turnwright_interceptor::{
+    Around, AroundStream, Exit, Interceptors, LayerSpec, Next, interceptor, scope,
+};
+#[doc(inline)]
+pub use turnwright_llm_stream::{LlmClient, LlmEvent, LlmRequest, LlmResponse, ModelHandle};
+#[cfg(feature = "providers")]
+#[doc(inline)]
+pub use turnwright_providers::{ChatClient, Timeouts};
+#[doc(inline)]
+pub use turnwright_react_runtime::{
+    Agent, AgentBuilder, BuildError, Input, Plan, Session, StartError, TurnEvent, TurnEventKind,
+    TurnFinished, TurnHandle,
+    gate::{Gate, GateDecision},
+    machine::Limits,
+    tool::{Json, OrAbort, Tool, ToolContext, ToolError, tool},
+};
+
+/// The names almost every program with an agent uses: `use turnwright::prelude::*;`.
+pub mod prelude {
+    #[doc(no_inline)]
+    pub use crate::{
+        Agent, Around, ControlError, Exit, HookError, ModelHandle, Next, Outcome, Session, ToolCall,
+        ToolContext, ToolError, ToolResult, TurnContext, TurnEvent, TurnEventKind, TurnHandle, hook,
+        hook_points, interceptor, scope, tool,
+    };
+}
+
+// What embedders hold across awaits and threads.
+const _: fn() = || {
+    fn send_sync<T: Send + Sync + 'static>() {}
+    fn send<T: Send + 'static>() {}
+    send_sync::<Agent>();
+    send_sync::<Session>();
+    send_sync::<ModelHandle>();
+    send_sync::<ToolContext>();
+    send_sync::<TurnContext>();
+    send_sync::<TurnEvent>();
+    send_sync::<HookSpec>();
+    send_sync::<LayerSpec>();
+    send_sync::<Interceptors>();
+    send_sync::<InMemoryControlChannel>();
+    send_sync::<ControlError>();
+    #[cfg(feature = "providers")]
+    send_sync::<ChatClient>();
+    send::<TurnHandle>();
+    send::<AgentBuilder>();
+};

@@ -1,6 +1,6 @@
 //! Takes cancels from the control channel before a tool runs.
 
-use std::sync::Arc;
+use std::{fmt, sync::Arc};
 
 use turnwright_control::{ControlChannel, drain_control_channel};
 use turnwright_core::{ToolResult, TurnContext};
@@ -27,5 +27,11 @@ impl Around<scope::ToolCall> for ControlDrain {
     ) -> Result<ToolResult, Exit> {
         drain_control_channel(&*self.0, ctx)?;
         next.run(call).await
+    }
+}
+
+impl fmt::Debug for ControlDrain {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ControlDrain").finish_non_exhaustive()
     }
 }

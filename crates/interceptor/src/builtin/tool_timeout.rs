@@ -1,6 +1,10 @@
 //! The deadline of a tool call.
 
-use std::{fmt::Write, sync::Arc, time::Duration};
+use std::{
+    fmt::{self, Write},
+    sync::Arc,
+    time::Duration,
+};
 
 use turnwright_core::{ErrorInfo, ErrorKind, ToolResult, TurnContext};
 
@@ -33,6 +37,12 @@ impl ToolTimeout {
     pub fn per_tool(mut self, of_tool: impl Fn(&str) -> Option<Duration> + Send + Sync + 'static) -> Self {
         self.of_tool = Arc::new(of_tool);
         self
+    }
+}
+
+impl fmt::Debug for ToolTimeout {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ToolTimeout").field("default", &self.default).finish_non_exhaustive()
     }
 }
 

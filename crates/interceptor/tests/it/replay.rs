@@ -5,8 +5,8 @@ use std::sync::{
     atomic::{AtomicU32, Ordering::SeqCst},
 };
 
-use turnwright_core::{ErrorKind, ToolCall, ToolResult};
-use turnwright_interceptor::{Around, CallState, Chain, Core, Scope, ScopeName, scope};
+use turnwright_core::{ErrorKind, ToolCall, ToolResult, TurnContext};
+use turnwright_interceptor::{Around, CallState, Chain, Core, ScopeName, scope};
 use turnwright_llm_stream::{LlmRequest, LlmResponse};
 
 use crate::support::*;
@@ -223,8 +223,8 @@ async fn a_dropped_attempt_is_over_before_the_next_one_begins() {
 }
 
 const _: fn() = || {
-    fn replay_is_send<S: Scope>(r: turnwright_interceptor::Replay<'_, S>) -> impl Send {
-        r
+    fn call_is_send<S: Sample>(chain: &Chain<S>, core: &impl Core<S>, ctx: &TurnContext) -> impl Send {
+        chain.call(ctx, S::ask(), core, None)
     }
-    let _ = replay_is_send::<scope::ToolCall>;
+    let _ = |chain: &Chain<scope::ToolCall>, ctx: &TurnContext| drop(call_is_send(chain, &echo(), ctx));
 };

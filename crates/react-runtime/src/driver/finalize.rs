@@ -1,6 +1,6 @@
 //! The finalizer: runs when the work is gone; nothing races it.
 
-use turnwright_control::return_leftovers;
+use turnwright_control::{ControlError, return_leftovers};
 use turnwright_core::{AgentResult, ErrorInfo, ErrorKind, LegOutcome, StopReason};
 use turnwright_hook::Dispatch;
 use turnwright_interceptor::Exit;
@@ -15,6 +15,12 @@ use crate::{
 pub(super) async fn run(rt: &LegRt, worked: Result<LegOutcome, Exit>) {
     let until = rt.ledger.with(|leg| {
         settle(leg, worked);
+        // A cancel that came while the turn was being parked wins: nobody was told of the parking yet.
+        if leg.machine.leg_stop() != LegStop::Terminal
+            && let Some(cause) = rt.interrupt.cause().or(rt.ctx.cancel().cause())
+        {
+            leg.machine.cancel_parking(ControlError::from(cause).into());
+        }
         if leg.machine.leg_stop() == LegStop::Terminal {
             leg.seal();
         }
@@ -104,21 +110,23 @@ fn with_streamed(mut result: AgentResult, before: Option<AgentResult>) -> AgentR
 }
 
 fn outcome(rt: &LegRt, crashed: Option<ErrorInfo>) -> LegOutcome {
-    rt.ledger.with(|leg| {
-        let mut result = match (&crashed, leg.machine.leg_stop()) {
-            (None, LegStop::Suspended) => {
-                let pending = leg.transaction.iter().flat_map(|t| t.pending().cloned()).collect();
-                return LegOutcome::Suspended { pending };
-            }
-            (None, LegStop::Drained) => return LegOutcome::Drained,
-            _ => leg.result.clone().unwrap_or_else(|| leg.attempt_result()),
-        };
-        leg.fill(&mut result);
-        if let Some(error) = crashed {
-            result.fail(error);
+    let outcome = rt.leg_outcome();
+    match (outcome, crashed) {
+        (LegOutcome::Finished(mut result), None) => {
+            rt.ledger.with(|leg| leg.fill(&mut result));
+            LegOutcome::Finished(result)
         }
-        LegOutcome::Finished(Box::new(result))
-    })
+        (parked, None) => parked,
+        (_, Some(error)) => {
+            let mut result = rt.ledger.with(|leg| {
+                let mut result = leg.result.clone().unwrap_or_else(|| leg.attempt_result());
+                leg.fill(&mut result);
+                result
+            });
+            result.fail(error);
+            LegOutcome::Finished(Box::new(result))
+        }
+    }
 }
 
 impl LegRt {

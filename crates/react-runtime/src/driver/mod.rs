@@ -28,7 +28,7 @@ use turnwright_llm_stream::LlmRequest;
 use crate::{
     agent::AgentInner,
     ledger::Ledger,
-    machine::{Fed, Step, Stop},
+    machine::{Fed, LegStop, Step, Stop},
     session::SessionInner,
     snapshot::TurnSnapshot,
 };
@@ -67,14 +67,21 @@ impl Drop for LastWords {
     fn drop(&mut self) {
         let Some(rt) = self.0.take() else { return };
         let gone = ErrorInfo::new(ErrorKind::Internal, "the async runtime was shut down while the turn ran");
-        let outcome = rt.ledger.with(|leg| {
+        let parked = rt.ledger.with(|leg| {
             leg.machine.stop(Stop::failed(gone));
-            leg.seal();
-            let result = leg.attempt_result();
-            leg.result = Some(result.clone());
-            LegOutcome::Finished(Box::new(result))
+            leg.machine.leg_stop() != LegStop::Terminal
         });
-        rt.end(&outcome, None);
+        // A leg that was parked and saved already stays so: only its last hooks are lost.
+        let snapshot = if parked { rt.snapshot().ok() } else { None };
+        if snapshot.is_none() {
+            rt.ledger.with(|leg| {
+                leg.seal();
+                let result = leg.attempt_result();
+                leg.result.get_or_insert(result);
+            });
+        }
+        let outcome = rt.leg_outcome();
+        rt.end(&outcome, snapshot);
     }
 }
 

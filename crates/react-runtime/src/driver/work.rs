@@ -93,7 +93,7 @@ impl LegRt {
     }
 
     /// How the leg stands when its work is left.
-    fn leg_outcome(&self) -> LegOutcome {
+    pub(super) fn leg_outcome(&self) -> LegOutcome {
         self.ledger.with(|leg| match leg.machine.leg_stop() {
             LegStop::Terminal => {
                 let result = leg.result.clone().unwrap_or_else(|| leg.attempt_result());

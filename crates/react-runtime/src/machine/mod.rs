@@ -415,6 +415,14 @@ impl TurnMachine {
         }
     }
 
+    /// A cancel that comes when a leg is parked, and before anybody was told: it ends the turn instead.
+    pub fn cancel_parking(&mut self, stop: Stop) {
+        if self.at == At::UnwindLeg {
+            self.at = At::LeaveWork;
+        }
+        self.stop(stop);
+    }
+
     /// How this leg ends, as far as it is known.
     pub fn leg_stop(&self) -> LegStop {
         self.leg_stop.unwrap_or(LegStop::Terminal)

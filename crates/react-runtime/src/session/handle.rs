@@ -68,6 +68,9 @@ impl TurnHandle {
 
     /// Cancels the turn: raised as a control error at every await the runtime owns, where hooks and interceptors can
     /// see it; what has not let go after 50 ms is dropped. Returns whether this was the first cause.
+    ///
+    /// Once the owed hooks run nothing changes any more: a leg that is ending as suspended stays so, as its outcome
+    /// says, and [`crate::Session::cancel_parked`] ends it.
     pub fn cancel(&self, cause: CancelCause) -> bool {
         self.ctx.cancel().cancel(cause)
     }

@@ -53,7 +53,11 @@ pub fn turn_events(events: &[TurnEvent]) -> Verdict {
     match events.last().map(|e| &e.kind) {
         Some(TurnEventKind::TurnFinished(finished)) => {
             let terminal = !matches!(finished.outcome, Outcome::Suspended | Outcome::Drained);
-            if finished.terminal == terminal { Ok(()) } else { Err("terminal does not fit the outcome".into()) }
+            if finished.terminal == terminal {
+                Ok(())
+            } else {
+                Err("terminal does not fit the outcome".into())
+            }
         }
         last => Err(format!("the last event is {last:?}")),
     }

@@ -1,0 +1,106 @@
+//! The object-safe twins of layers and cores, and the guard round each of their futures.
+
+use std::{
+    any::Any,
+    future::ready,
+    panic::{AssertUnwindSafe, catch_unwind},
+    pin::Pin,
+    task::{Context, Poll},
+};
+
+use pin_project_lite::pin_project;
+use turnwright_core::{BoxFuture, ErrorInfo, ErrorKind, TurnContext, panic::panic_text};
+
+use crate::{Around, CallState, Core, Exit, Next, Scope};
+
+pub(crate) trait DynAround<S: Scope>: Send + Sync {
+    /// `next` knows under which name the layer is registered.
+    fn dyn_around<'a>(
+        &'a self,
+        ctx: &'a TurnContext,
+        input: S::In,
+        next: Next<'a, S>,
+    ) -> BoxFuture<'a, Result<S::Out, Exit>>;
+    fn dyn_is_gating(&self) -> bool;
+}
+
+impl<S: Scope, L: Around<S>> DynAround<S> for L {
+    fn dyn_around<'a>(
+        &'a self,
+        ctx: &'a TurnContext,
+        input: S::In,
+        next: Next<'a, S>,
+    ) -> BoxFuture<'a, Result<S::Out, Exit>> {
+        let Next { call, who, .. } = next;
+        match catch_unwind(AssertUnwindSafe(|| self.around(ctx, input, next))) {
+            Ok(future) => Box::pin(Guarded { future, call, who }),
+            Err(panic) => Box::pin(ready(call.settle(who, Err(Exit::Failed(panicked(who, &*panic)))))),
+        }
+    }
+
+    fn dyn_is_gating(&self) -> bool {
+        // Fails closed: what cannot say that it lets answers alone may change them.
+        catch_unwind(AssertUnwindSafe(|| self.is_gating())).unwrap_or(true)
+    }
+}
+
+pub(crate) trait DynCore<S: Scope>: Send + Sync {
+    fn dyn_call<'a>(
+        &'a self,
+        ctx: &'a TurnContext,
+        input: S::In,
+        call: &'a CallState<S>,
+    ) -> BoxFuture<'a, Result<S::Out, Exit>>;
+}
+
+impl<S: Scope, C: Core<S>> DynCore<S> for C {
+    fn dyn_call<'a>(
+        &'a self,
+        ctx: &'a TurnContext,
+        input: S::In,
+        call: &'a CallState<S>,
+    ) -> BoxFuture<'a, Result<S::Out, Exit>> {
+        Box::pin(enter(self, ctx, input, call))
+    }
+}
+
+pub(crate) async fn enter<S: Scope, C: Core<S>>(
+    core: &C,
+    ctx: &TurnContext,
+    input: S::In,
+    call: &CallState<S>,
+) -> Result<S::Out, Exit> {
+    call.enter();
+    let who = S::NAME.name();
+    match catch_unwind(AssertUnwindSafe(|| core.call(ctx, input, call))) {
+        Ok(future) => Guarded { future, call, who }.await,
+        Err(panic) => call.settle(who, Err(Exit::Failed(panicked(who, &*panic)))),
+    }
+}
+
+/// The failure a panic becomes. `who` is the name a layer is registered under, or the scope.
+pub(crate) fn panicked(who: &str, payload: &(dyn Any + Send)) -> ErrorInfo {
+    ErrorInfo::new(ErrorKind::Panic, format!("{who} panicked: {}", panic_text(payload)))
+}
+
+pin_project! {
+    /// Contains panics and keeps the latch, in the same box as the layer's future.
+    struct Guarded<'a, S: Scope, F> {
+        #[pin] future: F,
+        call: &'a CallState<S>,
+        who: &'a str,
+    }
+}
+
+impl<S: Scope, F: Future<Output = Result<S::Out, Exit>>> Future for Guarded<'_, S, F> {
+    type Output = Result<S::Out, Exit>;
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = self.project();
+        let out = match catch_unwind(AssertUnwindSafe(|| this.future.poll(cx))) {
+            Ok(Poll::Pending) => return Poll::Pending,
+            Ok(Poll::Ready(out)) => out,
+            Err(panic) => Err(Exit::Failed(panicked(this.who, &*panic))),
+        };
+        Poll::Ready(this.call.settle(this.who, out))
+    }
+}

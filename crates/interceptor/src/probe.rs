@@ -1,0 +1,76 @@
+//! How [`interceptor!`](crate::interceptor!) finds out the scopes of a type: an inherent method where it wraps one, a
+//! trait's method where not.
+
+use std::{marker::PhantomData, sync::Arc};
+
+use crate::{Around, AroundStream, LayerSpec, scope};
+
+pub struct Probe<T>(pub Arc<T>);
+pub struct Yes;
+pub struct No;
+
+impl<T> Probe<T> {
+    pub fn spec(&self) -> LayerSpec {
+        LayerSpec::empty::<T>()
+    }
+}
+
+macro_rules! probe {
+    ($($method:ident: $bound:path;)*) => {
+        $(
+            impl<T: $bound> Probe<T> {
+                pub fn $method(&self, spec: &mut LayerSpec) -> Yes {
+                    spec.slots.$method = Some(self.0.clone());
+                    Yes
+                }
+            }
+        )*
+        pub trait Absent {
+            $(
+                fn $method(&self, _: &mut LayerSpec) -> No {
+                    No
+                }
+            )*
+        }
+    };
+}
+probe! {
+    agent_run: Around<scope::AgentRun>;
+    turn: Around<scope::Turn>;
+    iteration: Around<scope::Iteration>;
+    llm_call: Around<scope::LlmCall>;
+    llm_stream: AroundStream;
+    tool_call: Around<scope::ToolCall>;
+    execute_code: Around<scope::ExecuteCode>;
+}
+impl<T> Absent for Probe<T> {}
+
+/// Yes if either is.
+pub trait Or<B> {
+    type Out;
+}
+impl<B> Or<B> for Yes {
+    type Out = Yes;
+}
+impl<B> Or<B> for No {
+    type Out = B;
+}
+pub struct Found<A>(pub PhantomData<A>);
+impl<A> Found<A> {
+    pub fn or<B>(self, _: B) -> Found<A::Out>
+    where
+        A: Or<B>,
+    {
+        Found(PhantomData)
+    }
+}
+
+#[diagnostic::on_unimplemented(
+    message = "`{T}` wraps none of the interceptor scopes",
+    label = "this value is no interceptor",
+    note = "implement `Around<scope::ToolCall>` (or another scope) or `AroundStream` for `{T}`",
+    note = "in generic code `interceptor!` sees only the bounds in scope: register at the chain itself there"
+)]
+pub trait SomeScope<T> {}
+impl<T> SomeScope<T> for Yes {}
+pub fn require<T, A: SomeScope<T>>(_: &Probe<T>, _: Found<A>) {}
