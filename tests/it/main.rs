@@ -2,10 +2,14 @@
 
 #![expect(
     clippy::unwrap_used,
-    clippy::expect_used,
     clippy::panic,
     clippy::print_stdout,
     reason = "tests fail by panicking, and the sweep prints what it covered"
 )]
 
+mod approvals;
+mod control;
+mod hostile;
+mod support;
 mod sweep;
+mod turns;

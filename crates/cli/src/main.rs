@@ -1,1 +1,58 @@
-fn main() {}
+//! The `turnwright` program.
+
+mod agent;
+mod args;
+mod demo;
+mod exit;
+mod output;
+mod refusal;
+mod run;
+mod signals;
+mod tools;
+mod view;
+
+use std::process::ExitCode;
+
+use clap::{CommandFactory, Parser, error::ErrorKind};
+
+use crate::{
+    args::{Cli, Command, Global},
+    output::Output,
+    refusal::Refusal,
+};
+
+fn main() -> ExitCode {
+    let Cli { global, command } = Cli::parse();
+    match dispatch(&global, command) {
+        Ok(code) => code,
+        Err(refusal) => {
+            output::refuse(&refusal, global.color);
+            exit::USAGE.into()
+        }
+    }
+}
+
+fn dispatch(global: &Global, command: Option<Command>) -> Result<ExitCode, Refusal> {
+    match command {
+        Some(Command::Run(args)) => {
+            // What may be wrong is found out before any runtime starts and while Ctrl-C still ends the program.
+            let prompt = run::prompt(args.prompt)?;
+            let agent = agent::build(&args.agent)?;
+            block_on(run::turn(global, agent, args.session, prompt))
+        }
+        None if !agent::is_provider_configured() => block_on(demo::run(global)),
+        None => {
+            let message = "a command is needed: a provider is configured, so there is nothing to demonstrate";
+            Cli::command().error(ErrorKind::MissingSubcommand, message).exit()
+        }
+    }
+}
+
+fn block_on(work: impl Future<Output = Result<ExitCode, Refusal>>) -> Result<ExitCode, Refusal> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    let runtime = runtime.map_err(|e| Refusal::new(format!("the async runtime cannot be started: {e}")))?;
+    let code = runtime.block_on(work);
+    // A write to a pipe that nobody reads must not keep a program alive that is done.
+    runtime.shutdown_background();
+    code
+}

@@ -174,8 +174,9 @@ impl HookRunner {
         Ok(answer)
     }
 
-    /// Runs the FINALIZE_CONTENT chain. A hook that fails leaves the content as it was. Control errors are returned
-    /// beside the content: at this point the turn is ending already, and the content must not be lost.
+    /// Runs the FINALIZE_CONTENT chain. A hook that fails leaves the content as it was. The first control error is
+    /// returned beside the content, which must not be lost; the later hooks still run. In a turn that was
+    /// cut it is recorded.
     pub fn finalize_content(
         &self,
         ctx: &TurnContext,
@@ -195,6 +196,8 @@ impl HookRunner {
                     content = new;
                     continue;
                 }
+                // An answer that was whole can still be refused here; a turn that was cut has had its last word.
+                Ok(Err(HookError(Kind::Control(control)))) if dispatch.until.is_none() => Err(control),
                 Ok(Err(error)) => settle(entry, point, dispatch, error),
                 Err(panic) => {
                     fail(entry, point, dispatch, HookFailureKind::Panic, panic_text(&*panic).to_owned())

@@ -49,7 +49,10 @@ impl Plan {
         let index = interceptors.iter().filter(|l| l.scope == ScopeName::ToolCall).count();
         let at = interceptors.partition_point(|l| l.scope <= ScopeName::ToolCall);
         let name = "tool_timeout".into();
-        interceptors.insert(at, PlannedLayer { scope: ScopeName::ToolCall, index, name, inherited: false });
+        interceptors.insert(
+            at,
+            PlannedLayer { scope: ScopeName::ToolCall, index, name, inherited: false, gating: false },
+        );
         let tool = |t: &crate::agent::RegisteredTool| PlannedTool {
             name: t.definition.name.clone(),
             source: t.definition.source.clone(),

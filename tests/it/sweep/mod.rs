@@ -12,6 +12,7 @@ use cut::Mode;
 use leg::{Report, leg};
 use promises::check;
 use scenario::Scenario;
+pub(crate) use scenario::quiet_panics;
 
 /// Sweeps one leg of a scenario. `earlier` are the reports of the legs before it.
 fn sweep_leg(scenario: Scenario, earlier: &[Report], totals: &mut Totals) -> Report {
@@ -62,7 +63,7 @@ impl Totals {
     reason = "how long the sweep took is printed, and nothing depends on it"
 )]
 fn a_turn_keeps_its_promises_wherever_it_is_cut() {
-    scenario::quiet_panics();
+    quiet_panics();
     let (start, mut totals) = (Instant::now(), Totals::default());
     for scenario in Scenario::ALL {
         let mut legs = vec![sweep_leg(scenario, &[], &mut totals)];

@@ -175,7 +175,7 @@ impl Drop for Body {
 }
 
 /// The panics these scenarios ask for are not printed; any other is.
-pub(super) fn quiet_panics() {
+pub(crate) fn quiet_panics() {
     let default = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |info| {
         let said = info.payload().downcast_ref::<&str>().copied().unwrap_or_default();

@@ -3,6 +3,14 @@
 #[cfg(test)]
 mod builtin;
 #[cfg(test)]
+mod cancel;
+#[cfg(test)]
+mod exit;
+#[cfg(test)]
+mod gating;
+#[cfg(test)]
+mod names;
+#[cfg(test)]
 mod order;
 #[cfg(test)]
 mod random;

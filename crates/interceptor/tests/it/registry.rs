@@ -316,12 +316,14 @@ fn fault_h13_h14_the_plan_shows_every_layer_in_its_place() {
 }
 
 #[test]
-fn a_chain_is_gating_while_one_of_its_layers_is() {
+fn the_plan_and_the_chain_of_a_child_know_what_is_gating() {
     let i = Interceptors::default();
     i.register(interceptor!(All)).keep();
     assert!(!i.llm_call.is_gating());
     let gate = i.register(interceptor!(Gate).inherited());
     assert!(i.llm_call.is_gating() && i.for_child().llm_call.is_gating());
+    let gating: Vec<_> = i.plan().into_iter().filter(|row| row.gating).map(|row| row.name).collect();
+    assert_eq!(gating, ["Gate"]);
     gate.remove();
     assert!(!i.llm_call.is_gating());
 }

@@ -6,7 +6,7 @@ use std::sync::{
 };
 
 use turnwright_core::{ErrorKind, ToolCall, ToolResult, TurnContext};
-use turnwright_interceptor::{Around, CallState, Chain, Core, ScopeName, scope};
+use turnwright_interceptor::{Around, CallState, Chain, Core, Exit, ScopeName, scope};
 use turnwright_llm_stream::{LlmRequest, LlmResponse};
 
 use crate::support::*;
@@ -117,14 +117,18 @@ async fn a_call_that_must_not_be_repeated_hands_next_back_so_that_it_is_made_onc
 }
 
 #[tokio::test]
-async fn in_the_tool_scope_a_refused_attempt_is_a_legal_result() {
+async fn in_the_tool_scope_a_refused_attempt_is_a_failure_to_its_layer_and_a_legal_result_outside() {
     let (chain, entered) = (Chain::default(), AtomicU32::new(0));
     chain
         .register(layer::<scope::ToolCall, _>(|call, next| {
             Box::pin(async move {
                 let mut replay = next.replayable().unwrap();
-                let _ = replay.run(call.clone()).await;
-                replay.run(call).await
+                let first = replay.run(call.clone()).await;
+                assert_eq!((first.unwrap().content.as_str(), replay.attempt()), ("done", 1));
+                let refused = replay.run(call).await;
+                let why = Exit::failed(ErrorKind::ReplayRefused, "output is visible already");
+                assert_eq!((refused.as_ref(), replay.attempt()), (Err(&why), 1));
+                refused
             })
         }))
         .keep();

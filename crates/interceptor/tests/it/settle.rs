@@ -65,6 +65,66 @@ async fn a_result_for_another_call_is_refused() {
     }
 }
 
+/// Refused before anything runs: neither a layer inside nor the tool sees the call.
+#[tokio::test]
+async fn a_call_that_was_given_another_id_or_name_does_not_run() {
+    let other_id: Layer = |call, next| next.run(ToolCall::new("c2", call.name, call.arguments));
+    let other_name: Layer = |call, next| next.run(ToolCall::new(call.id, "rm", call.arguments));
+    let replays: Layer = |call, next| {
+        Box::pin(async move {
+            let mut replay = next.replayable().unwrap();
+            let out = replay.run(ToolCall::new(call.id.clone(), "rm", "")).await?;
+            assert_eq!(replay.attempt(), 0, "that was none");
+            Ok(out)
+        })
+    };
+    let sees: Layer = |call, next| {
+        Box::pin(async move {
+            let out = next.run(call).await?;
+            assert_eq!(out.error.as_ref().unwrap().kind, ErrorKind::Interceptor, "it settles as any failure");
+            Ok(out)
+        })
+    };
+    let pass: Layer = |call, next| next.run(call);
+    for (bad, wrong) in [(other_id, "c2"), (other_name, "rm"), (replays, "rm")] {
+        for (outer, inner) in [(None, false), (Some(sees), true), (Some(pass), true)] {
+            let (chain, log) = (Tools::default(), Log::default());
+            for f in outer.into_iter().chain([bad]) {
+                chain.register(layer::<scope::ToolCall, _>(f)).keep();
+            }
+            if inner {
+                let log = log.clone();
+                let noted = layer::<scope::ToolCall, _>(move |call, next| {
+                    log.push("layer");
+                    next.run(call)
+                });
+                chain.register(noted).keep();
+            }
+            let tool = CoreFn(|call: ToolCall, _: &CallState<_>| {
+                log.push("tool");
+                Ok(ToolResult::ok(&call, "ran"))
+            });
+            let out = chain.call(&ctx(), call(), &tool, None).await.unwrap();
+            assert_eq!((out.call_id().as_str(), out.tool()), ("c1", "weather"));
+            assert!(out.error.unwrap().message.contains(wrong), "{}", out.content);
+            assert_eq!(log.take(), [""; 0]);
+        }
+    }
+}
+
+/// A refused input is no attempt: the call may still be made, once more only where repeating is allowed.
+#[tokio::test]
+async fn after_a_refused_input_the_right_call_still_runs() {
+    let corrects: Layer = |call, next| {
+        Box::pin(async move {
+            let mut replay = next.replayable().unwrap();
+            assert!(replay.run(ToolCall::new("c2", "rm", "")).await?.is_error());
+            replay.run(call).await
+        })
+    };
+    assert_eq!(through(&[corrects]).await.content, "[in]");
+}
+
 #[tokio::test]
 async fn fault_i15_empty_and_pending_results_pass_as_they_are() {
     let empty: Layer = |call, _| Box::pin(async move { Ok(ToolResult::ok(&call, "")) });

@@ -71,11 +71,21 @@ impl LegRt {
                 let is_due = !result.content.is_empty() || !self.ledger.with(|leg| leg.machine.was_cut());
                 if is_due && self.agent.hooks.is_heard(point) {
                     let before = std::mem::take(&mut result.content);
-                    let (content, _) = self.agent.hooks.finalize_content(&self.ctx, before.clone(), dispatch);
-                    if content != before && result.streamed.is_none() {
+                    let (content, raised) =
+                        self.agent.hooks.finalize_content(&self.ctx, before.clone(), dispatch);
+                    result.content = content;
+                    // The last word on an answer that was whole; a turn that was cut has had its last word.
+                    if let Some(control) = raised
+                        && !self.ledger.with(|leg| leg.machine.was_cut())
+                    {
+                        result.stop_reason = control.stop_reason();
+                        result.error = Some(control.info());
+                        result.cancelled_by = control.cause().cloned();
+                        result.content = control.user_content.unwrap_or(result.content);
+                    }
+                    if result.content != before && result.streamed.is_none() {
                         result.streamed = Some(before);
                     }
-                    result.content = content;
                 }
                 self.ledger.with(|leg| leg.result = Some(result));
             }

@@ -30,9 +30,8 @@ impl LegRt {
         history::check(request.messages.iter().map(|m| &**m))
             .map_err(|fault| Exit::failed(ErrorKind::InvalidHistory, fault.to_string()))?;
         let chain = &self.agent.interceptors.llm_call;
-        let core = ModelCore { rt: self, gated: chain.is_gating() };
         // Commits follow in the same poll in which the chain returns.
-        let end = match chain.call(&self.ctx, request, &core, None).await {
+        let end = match chain.call(&self.ctx, request, &ModelCore(self), None).await {
             Ok(response) => self.ledger.with(|leg| leg.model_answered(response)),
             Err(Exit::Failed(error)) => self.ledger.with(|leg| leg.model_failed(error)),
             Err(control) => return Err(control),
@@ -41,11 +40,7 @@ impl LegRt {
     }
 }
 
-struct ModelCore<'a> {
-    rt: &'a LegRt,
-    /// A layer may still change the answer: nothing is shown before the chain returned.
-    gated: bool,
-}
+struct ModelCore<'a>(&'a LegRt);
 
 impl Core<scope::LlmCall> for ModelCore<'_> {
     async fn call(
@@ -54,9 +49,10 @@ impl Core<scope::LlmCall> for ModelCore<'_> {
         mut request: LlmRequest,
         call: &CallState<scope::LlmCall>,
     ) -> Result<LlmResponse, Exit> {
-        let rt = self.rt;
+        let rt = self.0;
         request.attempt = call.attempt();
-        rt.ledger.with(|leg| leg.begin_attempt(self.gated, call.attempt()));
+        // When a layer may still change the answer, nothing is shown before the chain returned.
+        rt.ledger.with(|leg| leg.begin_attempt(call.is_gating(), call.attempt()));
         let ledger = rt.ledger.clone();
         let progress = Arc::new(move |progress| ledger.with(|leg| leg.tool_arrives(progress)));
         let shared = StreamCall::new();

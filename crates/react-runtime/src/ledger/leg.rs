@@ -292,7 +292,7 @@ impl Leg {
             // A layer answered in place of an attempt that had shown something: that stays, marked as what it is.
             self.keep_shown(stream, "error");
             self.streamed = None;
-            self.emit(TurnEventKind::TextDelta { text });
+            self.emit(TurnEventKind::TextDelta { text: text.clone() });
         }
         let end = self.judge(&response);
         let keeps_calls = matches!(end, ModelEnd::Calls | ModelEnd::CutCalls);
@@ -307,8 +307,8 @@ impl Leg {
             })
             .cloned()
             .collect();
-        // An empty answer leaves no trace; the model is asked once more.
-        if end != ModelEnd::Empty && !parts.is_empty() {
+        // An empty answer leaves no trace, unless somebody saw its blanks; the model is asked once more.
+        if !parts.is_empty() && (end != ModelEnd::Empty || !text.is_empty()) {
             self.push_parts(parts, None);
         }
         if keeps_calls {

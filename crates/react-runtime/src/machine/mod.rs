@@ -450,6 +450,7 @@ impl TurnMachine {
         }
         self.leg += 1;
         self.leg_stop = None;
+        self.drain = false;
         self.decided = decided;
         self.owed_leg = vec![HookPoint::FinallyGraph];
         self.at = At::Fire(HookPoint::BeforeGraph);

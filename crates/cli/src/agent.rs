@@ -1,0 +1,100 @@
+//! From options and environment to an agent.
+
+use std::env;
+
+use turnwright::{Agent, AgentBuilder, ChatClient, ErrorInfo, Limits, ModelHandle, Timeouts};
+
+use crate::{
+    args::{AgentArgs, ProviderName, TimeoutArgs},
+    refusal::Refusal,
+    tools::{self, Workspace},
+};
+
+const KEY: &str = "OPENAI_API_KEY";
+const BASE_URL: &str = "OPENAI_BASE_URL";
+
+const INSTRUCTIONS: &str = "You answer questions of a person at a terminal. With your tools you can list, search and \
+    read the files below one directory, the tool root, and tell the time; you cannot change anything. Look before you \
+    answer what the files can tell. Paths are relative to the tool root. Answer in plain text, briefly.";
+
+/// Whether a model could be asked, were a command given.
+pub(crate) fn is_provider_configured() -> bool {
+    [KEY, BASE_URL, "TURNWRIGHT_BASE_URL"].into_iter().any(|name| var(name).is_some())
+}
+
+/// The agent these options describe.
+pub(crate) fn build(args: &AgentArgs) -> Result<Agent, Refusal> {
+    let model = model(args)?;
+    let workspace = workspace(args)?;
+    let limits = Limits { iterations: args.max_iterations, ..Limits::default() };
+    let agent = Agent::builder("turnwright", model).instructions(INSTRUCTIONS).limits(limits);
+    let agent = match args.deadline {
+        Some(deadline) => agent.deadline(deadline),
+        None => agent,
+    };
+    finish(with_tools(agent, &workspace))
+}
+
+/// Adds the read-only tools.
+pub(crate) fn with_tools(agent: AgentBuilder, workspace: &Workspace) -> AgentBuilder {
+    agent
+        .tool(tools::read_file(workspace))
+        .tool(tools::list_dir(workspace))
+        .tool(tools::search(workspace))
+        .tool(tools::current_time())
+}
+
+pub(crate) fn finish(agent: AgentBuilder) -> Result<Agent, Refusal> {
+    agent.build().map_err(|e| Refusal::new(e.to_string()))
+}
+
+fn model(args: &AgentArgs) -> Result<ModelHandle, Refusal> {
+    let ProviderName::Openai = args.provider;
+    let given = args.base_url.as_ref().filter(|url| !url.trim().is_empty()).cloned();
+    let (key, base_url) = (var(KEY), given.or_else(|| var(BASE_URL)));
+    if key.is_none() && base_url.is_none() {
+        return Err(Refusal::new("no provider is configured").hint(format!(
+            "set {KEY}, or for a server without keys {BASE_URL} or --base-url; `turnwright` alone demonstrates \
+             itself without a provider"
+        )));
+    }
+    let Some(model) = args.model.as_ref().filter(|model| !model.trim().is_empty()) else {
+        let refusal = Refusal::new("no model is named");
+        return Err(refusal.hint("add --model NAME or set TURNWRIGHT_MODEL; the provider says which it has"));
+    };
+    let mut client = ChatClient::builder().timeouts(timeouts(&args.timeouts));
+    if let Some(key) = key {
+        client = client.api_key(key);
+    }
+    if let Some(base_url) = base_url {
+        client = client.base_url(base_url);
+    }
+    let client = client.build().map_err(|ErrorInfo { message, .. }| {
+        Refusal::new(message).hint("check --base-url, OPENAI_BASE_URL and OPENAI_API_KEY")
+    })?;
+    Ok(ModelHandle::new(client, model.trim()))
+}
+
+fn timeouts(args: &TimeoutArgs) -> Timeouts {
+    let usual = Timeouts::default();
+    Timeouts {
+        connect: args.timeout_connect.unwrap_or(usual.connect),
+        first_byte: args.timeout_first_byte.unwrap_or(usual.first_byte),
+        idle: args.timeout_idle.unwrap_or(usual.idle),
+        total: args.timeout_total.unwrap_or(usual.total),
+        ..usual
+    }
+}
+
+fn workspace(args: &AgentArgs) -> Result<Workspace, Refusal> {
+    Workspace::open(&args.tool_root).map_err(|why| {
+        let root = args.tool_root.display();
+        Refusal::new(format!("the tool root {root} cannot be used: {why}"))
+            .hint("point --tool-root at a directory that exists")
+    })
+}
+
+/// A variable that says something: blank ones are as good as unset.
+fn var(name: &str) -> Option<String> {
+    env::var(name).ok().filter(|value| !value.trim().is_empty())
+}

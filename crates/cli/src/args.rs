@@ -1,0 +1,163 @@
+//! The command line.
+
+use std::{path::PathBuf, time::Duration};
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use turnwright::SessionId;
+
+use crate::exit;
+
+const ENVIRONMENT: &str = "\
+Environment:
+  OPENAI_API_KEY    the key, sent as a bearer token to the base URL
+  OPENAI_BASE_URL   the base URL, where --base-url is not given; a server of your own needs no key
+  NO_COLOR          no colour, unless --color says otherwise
+  TURNWRIGHT_*      every option, as shown beside it; the command line wins";
+
+/// Runs turns of an LLM agent.
+///
+/// Without a command, and with no provider configured, it demonstrates itself with a recorded model: no key and no
+/// network are needed.
+#[derive(Debug, Parser)]
+#[command(name = "turnwright", version, disable_help_subcommand = true, after_help = after_help())]
+pub(crate) struct Cli {
+    #[command(flatten)]
+    pub(crate) global: Global,
+    #[command(subcommand)]
+    pub(crate) command: Option<Command>,
+}
+
+/// What every command has.
+#[derive(Debug, Args)]
+pub(crate) struct Global {
+    /// Print events as JSON, one object a line, and nothing else on standard output.
+    ///
+    /// The last line is always, and only once, `turn_finished`. A mistake that keeps the turn from starting prints no
+    /// line.
+    #[arg(long, global = true, env = "TURNWRIGHT_JSON")]
+    pub(crate) json: bool,
+    /// When to use colour: `auto` means on a terminal, unless NO_COLOR is set.
+    #[arg(long, global = true, value_name = "WHEN", default_value = "auto", env = "TURNWRIGHT_COLOR")]
+    pub(crate) color: ColorWhen,
+}
+
+/// When to use colour.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ColorWhen {
+    Auto,
+    Always,
+    Never,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Run one turn: work a prompt through to an answer.
+    ///
+    /// The answer goes to standard output as it comes; reasoning, tool calls, usage and errors go to standard error. The
+    /// model may use read-only tools below --tool-root: read_file, list_dir, search; and current_time. Ctrl-C cancels
+    /// the turn, a second one drops its work at once, a third one leaves the program.
+    #[command(after_help = after_help())]
+    Run(RunArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct RunArgs {
+    /// What to ask; `-` reads it from standard input.
+    pub(crate) prompt: String,
+    /// Use this session id; a fresh one by default.
+    ///
+    /// Sessions are kept in memory and end with the program: for now the id only names the turn's session in the
+    /// output.
+    #[arg(long, value_name = "ID", env = "TURNWRIGHT_SESSION")]
+    pub(crate) session: Option<SessionId>,
+    #[command(flatten)]
+    pub(crate) agent: AgentArgs,
+}
+
+/// What an agent is made of.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Agent options")]
+pub(crate) struct AgentArgs {
+    /// Which API to speak.
+    #[arg(long, value_name = "NAME", default_value = "openai", env = "TURNWRIGHT_PROVIDER")]
+    pub(crate) provider: ProviderName,
+    /// The server, up to and without `/chat/completions`, for example http://127.0.0.1:8080/v1; OPENAI_BASE_URL by
+    /// default.
+    #[arg(long, value_name = "URL", env = "TURNWRIGHT_BASE_URL")]
+    pub(crate) base_url: Option<String>,
+    /// The model, by the provider's name for it. There is no default.
+    #[arg(long, value_name = "NAME", env = "TURNWRIGHT_MODEL")]
+    pub(crate) model: Option<String>,
+    /// The directory the tools may read. They cannot leave it.
+    #[arg(long, value_name = "DIR", default_value = ".", env = "TURNWRIGHT_TOOL_ROOT")]
+    pub(crate) tool_root: PathBuf,
+    /// How many times the model may be asked.
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..), env = "TURNWRIGHT_MAX_ITERATIONS")]
+    pub(crate) max_iterations: u32,
+    /// How long the turn may take; one hour by default.
+    #[arg(long, value_name = "SECONDS", value_parser = seconds, env = "TURNWRIGHT_DEADLINE")]
+    pub(crate) deadline: Option<Duration>,
+    #[command(flatten)]
+    pub(crate) timeouts: TimeoutArgs,
+}
+
+/// How long a provider may take.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Timeouts of a model call")]
+pub(crate) struct TimeoutArgs {
+    /// To connect; 10 by default.
+    #[arg(long, value_name = "SECONDS", value_parser = seconds, env = "TURNWRIGHT_TIMEOUT_CONNECT")]
+    pub(crate) timeout_connect: Option<Duration>,
+    /// To the first byte of the answer; 120 by default.
+    #[arg(long, value_name = "SECONDS", value_parser = seconds, env = "TURNWRIGHT_TIMEOUT_FIRST_BYTE")]
+    pub(crate) timeout_first_byte: Option<Duration>,
+    /// Between two bytes of the answer; 60 by default.
+    #[arg(long, value_name = "SECONDS", value_parser = seconds, env = "TURNWRIGHT_TIMEOUT_IDLE")]
+    pub(crate) timeout_idle: Option<Duration>,
+    /// For the whole call; 600 by default.
+    #[arg(long, value_name = "SECONDS", value_parser = seconds, env = "TURNWRIGHT_TIMEOUT_TOTAL")]
+    pub(crate) timeout_total: Option<Duration>,
+}
+
+/// The APIs that are spoken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ProviderName {
+    /// Chat completions: OpenAI and the many servers compatible with it.
+    Openai,
+}
+
+/// No limit may lie beyond what clocks can add to now.
+const LONGEST: Duration = Duration::from_secs(366 * 24 * 3600);
+
+fn seconds(text: &str) -> Result<Duration, String> {
+    let number: f64 = text.trim().parse().map_err(|_| "give a number of seconds, for example 30 or 0.5")?;
+    let duration = Duration::try_from_secs_f64(number).map_err(|_| "give a positive number of seconds")?;
+    match duration {
+        Duration::ZERO => Err("give more than no time".into()),
+        d if d > LONGEST => Err(format!("give at most {} seconds", LONGEST.as_secs())),
+        d => Ok(d),
+    }
+}
+
+fn after_help() -> String {
+    format!("{}\n\n{ENVIRONMENT}", exit::HELP)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        use clap::CommandFactory;
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn seconds_are_positive_and_bounded() {
+        assert_eq!(seconds("0.5"), Ok(Duration::from_millis(500)));
+        for wrong in ["", "x", "0", "-1", "NaN", "inf", "1e300", "1e9"] {
+            assert!(seconds(wrong).is_err(), "{wrong}");
+        }
+    }
+}

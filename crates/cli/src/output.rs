@@ -1,0 +1,137 @@
+//! The only place that writes: pages of text for standard output and standard error, and when they have colour.
+
+use std::{
+    env,
+    io::{self, IsTerminal, Write},
+};
+
+use anstyle::Style;
+use tokio::io::{AsyncWriteExt, Stderr, Stdout};
+
+use crate::{args::ColorWhen, refusal::Refusal};
+
+/// Where text goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum To {
+    Stdout,
+    Stderr,
+}
+
+/// Text to write, in order.
+#[derive(Debug, Default)]
+pub(crate) struct Page(Vec<(To, String)>);
+
+impl Page {
+    pub(crate) fn push(&mut self, to: To, text: impl AsRef<str>) {
+        match self.0.last_mut() {
+            Some((last, page)) if *last == to => page.push_str(text.as_ref()),
+            _ => self.0.push((to, text.as_ref().to_owned())),
+        }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn text(&self, to: To) -> String {
+        self.0.iter().filter(|(t, _)| *t == to).map(|(_, text)| text.as_str()).collect()
+    }
+}
+
+/// How one of the two looks: colour or not, a terminal or not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Look {
+    pub(crate) color: bool,
+    pub(crate) terminal: bool,
+}
+
+impl Look {
+    pub(crate) fn of(to: To, when: ColorWhen) -> Self {
+        let terminal = match to {
+            To::Stdout => io::stdout().is_terminal(),
+            To::Stderr => io::stderr().is_terminal(),
+        };
+        let set = |name: &str| env::var_os(name).filter(|value| !value.is_empty());
+        let dumb = set("TERM").is_some_and(|term| term == "dumb");
+        let color = match when {
+            ColorWhen::Always => true,
+            ColorWhen::Never => false,
+            ColorWhen::Auto => terminal && !dumb && set("NO_COLOR").is_none(),
+        };
+        Self { color, terminal }
+    }
+
+    pub(crate) fn paint(self, style: Style, text: &str) -> String {
+        if self.color { format!("{style}{text}{style:#}") } else { text.to_owned() }
+    }
+}
+
+/// Standard output and standard error. Writing waits on other threads than those the turn runs on, so that a reader who
+/// does not read holds up neither the turn nor Ctrl-C.
+pub(crate) struct Output {
+    stdout: Stdout,
+    stderr: Stderr,
+    is_closed: bool,
+}
+
+impl Output {
+    pub(crate) fn new() -> Self {
+        Self { stdout: tokio::io::stdout(), stderr: tokio::io::stderr(), is_closed: false }
+    }
+
+    /// Writes a page. Once standard output failed, what goes there is dropped without a word.
+    ///
+    /// # Errors
+    /// The first failure of standard output. Whether standard error is read is nobody's business.
+    pub(crate) async fn write(&mut self, page: Page) -> io::Result<()> {
+        let mut out = Ok(());
+        for (to, text) in page.0 {
+            match to {
+                To::Stdout if self.is_closed => {}
+                To::Stdout => {
+                    if let Err(e) = all(&mut self.stdout, &text).await {
+                        self.is_closed = true;
+                        out = Err(e);
+                    }
+                }
+                To::Stderr => drop(all(&mut self.stderr, &text).await),
+            }
+        }
+        out
+    }
+}
+
+async fn all(to: &mut (impl AsyncWriteExt + Unpin), text: &str) -> io::Result<()> {
+    to.write_all(text.as_bytes()).await?;
+    to.flush().await
+}
+
+/// Says why nothing was run.
+pub(crate) fn refuse(refusal: &Refusal, when: ColorWhen) {
+    let look = Look::of(To::Stderr, when);
+    let text = error_lines(look, &refusal.message, refusal.hint.as_deref());
+    // Without a standard error there is nobody to tell.
+    let _ = io::stderr().lock().write_all(text.as_bytes());
+}
+
+/// `error: …`, and `hint: …` where there is one.
+pub(crate) fn error_lines(look: Look, message: &str, hint: Option<&str>) -> String {
+    let mut lines = format!("{} {message}\n", look.paint(style::ERROR, "error:"));
+    if let Some(hint) = hint {
+        lines.push_str(&format!("{} {hint}\n", look.paint(style::HINT, "hint:")));
+    }
+    lines
+}
+
+/// The styles.
+pub(crate) mod style {
+    use anstyle::{AnsiColor, Style};
+
+    pub(crate) const ERROR: Style = AnsiColor::Red.on_default().bold();
+    pub(crate) const WARNING: Style = AnsiColor::Yellow.on_default().bold();
+    pub(crate) const HINT: Style = AnsiColor::Cyan.on_default().bold();
+    pub(crate) const DIM: Style = Style::new().dimmed();
+    pub(crate) const BOLD: Style = Style::new().bold();
+    pub(crate) const HOOK: Style = AnsiColor::Magenta.on_default().bold();
+    pub(crate) const INTERCEPTOR: Style = AnsiColor::Cyan.on_default().bold();
+    pub(crate) const CONTROL: Style = AnsiColor::Yellow.on_default().bold();
+    pub(crate) const TOOL: Style = AnsiColor::Blue.on_default();
+    pub(crate) const GOOD: Style = AnsiColor::Green.on_default().bold();
+}

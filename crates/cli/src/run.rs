@@ -1,0 +1,152 @@
+//! `run`: one turn, from a prompt to an exit code; and what it shares with the demonstration.
+
+use std::{
+    io::{self, Read},
+    pin::pin,
+    process::ExitCode,
+};
+
+use futures::StreamExt;
+use turnwright::{Agent, CancelCause, Outcome, SessionId, TurnEventKind, TurnHandle};
+
+use crate::{
+    Global, Output, Refusal, exit,
+    output::{Look, Page, To, error_lines},
+    signals::{Asked, Signals},
+    view::{Human, Json, View},
+};
+
+/// The longest prompt that is read from standard input.
+const LONGEST_PROMPT: u64 = 4 << 20;
+
+/// The prompt, from standard input where it is `-`.
+pub(crate) fn prompt(given: String) -> Result<String, Refusal> {
+    let prompt = if given == "-" { from_stdin()? } else { given };
+    if prompt.trim().is_empty() {
+        return Err(Refusal::new("the prompt is empty"));
+    }
+    Ok(prompt)
+}
+
+fn from_stdin() -> Result<String, Refusal> {
+    let mut prompt = String::new();
+    let read = io::stdin().lock().take(LONGEST_PROMPT + 1).read_to_string(&mut prompt);
+    match read {
+        Err(e) => Err(Refusal::new(format!("the prompt cannot be read from standard input: {e}"))),
+        Ok(n) if n as u64 > LONGEST_PROMPT => {
+            Err(Refusal::new(format!("the prompt is longer than {} MiB", LONGEST_PROMPT >> 20)))
+        }
+        Ok(_) => Ok(prompt),
+    }
+}
+
+/// Runs one turn and shows it.
+pub(crate) async fn turn(
+    global: &Global,
+    agent: Agent,
+    session: Option<SessionId>,
+    prompt: String,
+) -> Result<ExitCode, Refusal> {
+    let signals = signals()?;
+    let session = match session {
+        Some(id) => agent.open_session(id).await.map_err(|e| Refusal::new(e.to_string()))?,
+        None => agent.new_session(),
+    };
+    let errors = Look::of(To::Stderr, global.color);
+    let mut view: Box<dyn View> = match global.json {
+        true => Box::new(Json::new(errors)),
+        false => Box::new(Human::new(Look::of(To::Stdout, global.color), errors)),
+    };
+    let turn = session.start(prompt).map_err(|e| Refusal::new(e.to_string()))?;
+    Ok(Watch::new(turn, signals, errors).until_finished(&mut *view).await)
+}
+
+/// From here on a signal cancels the turn.
+pub(crate) fn signals() -> Result<Signals, Refusal> {
+    Signals::install().map_err(|e| Refusal::new(format!("signals cannot be handled: {e}")))
+}
+
+/// A turn that is shown, and that whoever sits in front of the program can stop.
+pub(crate) struct Watch {
+    turn: TurnHandle,
+    signals: Signals,
+    output: Output,
+    errors: Look,
+    asked: u32,
+}
+
+impl Watch {
+    pub(crate) fn new(turn: TurnHandle, signals: Signals, errors: Look) -> Self {
+        Self { turn, signals, output: Output::new(), errors, asked: 0 }
+    }
+
+    /// Shows every event and waits for the last one.
+    pub(crate) async fn until_finished(mut self, view: &mut dyn View) -> ExitCode {
+        let mut ended = None;
+        loop {
+            let event = tokio::select! {
+                event = self.turn.next() => event,
+                asked = self.signals.next() => {
+                    if stop(&self.turn, &mut self.asked, asked) {
+                        continue;
+                    }
+                    return exit::CANCELLED.into();
+                }
+            };
+            let Some(event) = event else { break };
+            if let TurnEventKind::TurnFinished(finished) = &event.kind {
+                ended = Some(finished.outcome);
+            }
+            let mut page = Page::default();
+            view.event(&event, &mut page);
+            if !self.show(page).await {
+                return exit::CANCELLED.into();
+            }
+        }
+        // Every stream of events ends with the outcome; without one the turn is lost, which is a failure.
+        exit::code(ended.unwrap_or(Outcome::Failed)).into()
+    }
+
+    /// Writes a page, while signals are heard. Answers whether to go on.
+    async fn show(&mut self, page: Page) -> bool {
+        let Self { turn, signals, output, errors, asked } = self;
+        let written = {
+            let mut written = pin!(output.write(page));
+            loop {
+                tokio::select! {
+                    written = &mut written => break written,
+                    signal = signals.next() => {
+                        if !stop(turn, asked, signal) {
+                            return false;
+                        }
+                    }
+                }
+            }
+        };
+        if let Err(e) = written {
+            turn.cancel(CancelCause::requested("user").reason("standard output was closed"));
+            // Whoever closed the pipe has what they wanted.
+            if e.kind() != io::ErrorKind::BrokenPipe {
+                let message = format!("standard output cannot be written: {e}");
+                let mut page = Page::default();
+                page.push(To::Stderr, error_lines(*errors, &message, None));
+                // Standard error never fails.
+                let _ = output.write(page).await;
+            }
+        }
+        true
+    }
+}
+
+/// Cancels first, drops the work at the second time, and gives up waiting at the third, for a reader of our output who
+/// does not read.
+fn stop(turn: &TurnHandle, asked: &mut u32, signal: Asked) -> bool {
+    *asked += 1;
+    let cause = CancelCause::requested("user").reason(signal.reason());
+    match asked {
+        1 => drop(turn.cancel(cause)),
+        2 => drop(turn.interrupt(cause)),
+        _ => return false,
+    }
+    true
+}

@@ -1,0 +1,19 @@
+//! How a turn looks: as JSON lines, or to people.
+
+mod human;
+mod json;
+mod words;
+
+use turnwright::TurnEvent;
+
+pub(crate) use human::Human;
+pub(crate) use json::Json;
+pub(crate) use words::{counted, ending, one_line, printable, seconds, tokens};
+
+use crate::output::Page;
+
+/// Turns events into text. Writes nothing itself.
+pub(crate) trait View: Send {
+    /// What an event adds to the page.
+    fn event(&mut self, event: &TurnEvent, page: &mut Page);
+}

@@ -1,0 +1,171 @@
+//! A turn for people: the answer on standard output, everything else on standard error.
+
+use jiff::Timestamp;
+use turnwright::{ToolCall, ToolResult, TurnEvent, TurnEventKind, TurnFinished};
+
+use super::{View, counted, ending, one_line, printable, seconds, tokens};
+use crate::output::{Look, Page, To, style};
+
+/// How much of a call's arguments and of its result is shown.
+const SHOWN: usize = 100;
+
+/// See the module.
+pub(crate) struct Human {
+    answer: Look,
+    notes: Look,
+    began: Option<Timestamp>,
+    /// The last text on standard output does not end its line.
+    in_text: bool,
+    thought: Option<Thought>,
+}
+
+/// Reasoning that is under way.
+#[derive(Default)]
+struct Thought {
+    characters: u64,
+    /// What is on the screen does not end its line.
+    mid_line: bool,
+}
+
+impl Human {
+    pub(crate) fn new(answer: Look, notes: Look) -> Self {
+        Self { answer, notes, began: None, in_text: false, thought: None }
+    }
+
+    fn text(&mut self, text: &str, page: &mut Page) {
+        self.end_thought(page);
+        self.in_text = !text.ends_with('\n');
+        if self.answer.terminal {
+            page.push(To::Stdout, printable(text));
+        } else {
+            page.push(To::Stdout, text);
+        }
+    }
+
+    /// Reasoning is shown as it comes where somebody watches, else it is only counted.
+    fn reasoning(&mut self, text: &str, page: &mut Page) {
+        if self.thought.is_none() && self.notes.terminal {
+            self.end_line(page);
+            page.push(To::Stderr, self.notes.paint(style::DIM, "thinking: "));
+        }
+        let thought = self.thought.get_or_insert_default();
+        thought.characters += text.chars().count() as u64;
+        if self.notes.terminal {
+            thought.mid_line = !text.ends_with('\n');
+            page.push(To::Stderr, self.notes.paint(style::DIM, &printable(text)));
+        }
+    }
+
+    fn end_thought(&mut self, page: &mut Page) {
+        let Some(thought) = self.thought.take() else { return };
+        if !self.notes.terminal {
+            let folded = format!("thought: {}\n", counted(thought.characters, "character"));
+            page.push(To::Stderr, folded);
+        } else if thought.mid_line {
+            page.push(To::Stderr, "\n");
+        }
+    }
+
+    /// A line that comes in the midst of a text: the screen needs a line break that the answer does not have.
+    fn end_line(&mut self, page: &mut Page) {
+        if self.in_text && self.answer.terminal && self.notes.terminal {
+            page.push(To::Stderr, "\n");
+        }
+    }
+
+    /// The text so far is whole: it ends its line, in the answer too.
+    fn end_text(&mut self, page: &mut Page) {
+        self.end_thought(page);
+        if std::mem::take(&mut self.in_text) {
+            page.push(To::Stdout, "\n");
+        }
+    }
+
+    fn note(&mut self, line: &str, page: &mut Page) {
+        self.end_thought(page);
+        self.end_line(page);
+        page.push(To::Stderr, format!("{line}\n"));
+    }
+
+    fn warn(&mut self, label: &str, text: &str, page: &mut Page) {
+        let line = format!("{} {}", self.notes.paint(style::WARNING, label), printable(text));
+        self.note(&line, page);
+    }
+
+    fn call(&mut self, call: &ToolCall, page: &mut Page) {
+        let name = self.notes.paint(style::TOOL, &printable(&call.name));
+        let line = format!("→ {name} {}", one_line(&call.arguments_json(), SHOWN));
+        self.note(&line, page);
+    }
+
+    fn result(&mut self, result: &ToolResult, page: &mut Page) {
+        let name = self.notes.paint(style::TOOL, &printable(result.tool()));
+        let took = result.elapsed.map(|took| format!(" {}", seconds(took))).unwrap_or_default();
+        let failed =
+            if result.is_error() { self.notes.paint(style::ERROR, " failed") } else { String::new() };
+        let first = result.content.lines().find(|line| !line.trim().is_empty()).unwrap_or("(nothing)");
+        let more = match result.content.lines().count().saturating_sub(1) as u64 {
+            0 => String::new(),
+            n => self.notes.paint(style::DIM, &format!(" (+{})", counted(n, "line"))),
+        };
+        let line = format!("← {name}{failed}{took}: {}{more}", one_line(first, SHOWN));
+        self.note(&line, page);
+    }
+
+    fn finished(&mut self, at: Timestamp, finished: &TurnFinished, page: &mut Page) {
+        self.end_text(page);
+        if finished.streamed.is_some() {
+            self.warn("changed:", "the answer differs from what was streamed; this is the one", page);
+            self.text(&finished.content, page);
+            self.end_text(page);
+        }
+        page.push(To::Stderr, ending(finished, self.notes));
+        let took = self.began.and_then(|began| at.duration_since(began).try_into().ok()).map(seconds);
+        let calls = counted(finished.iterations.into(), "model call");
+        let mut line = format!("{}, {calls}", tokens(&finished.usage));
+        if let Some(took) = took {
+            line.push_str(", ");
+            line.push_str(&took);
+        }
+        page.push(To::Stderr, self.notes.paint(style::DIM, &line) + "\n");
+    }
+}
+
+impl View for Human {
+    fn event(&mut self, event: &TurnEvent, page: &mut Page) {
+        match &event.kind {
+            TurnEventKind::TurnStarted { .. } => self.began = Some(event.at),
+            TurnEventKind::TextDelta { text } => self.text(text, page),
+            TurnEventKind::ReasoningDelta { text } => self.reasoning(text, page),
+            TurnEventKind::ToolCall(call) => {
+                self.end_text(page);
+                self.call(call, page);
+            }
+            TurnEventKind::ToolProgress { text, .. } => {
+                self.note(&format!("  {}", one_line(text, SHOWN)), page);
+            }
+            TurnEventKind::ToolResult(result) => self.result(result, page),
+            TurnEventKind::IterationFinished { .. } => self.end_text(page),
+            TurnEventKind::Retry { attempt } => {
+                self.end_text(page);
+                self.warn("retry:", &format!("attempt {attempt} at the model call"), page);
+            }
+            TurnEventKind::HookFailed(failure) => self.warn("warning:", &failure.to_string(), page),
+            TurnEventKind::ApprovalRequested(request) => {
+                self.warn("approval:", &format!("call {} needs a decision", request.call.id), page);
+            }
+            TurnEventKind::Command { command, fate, .. } => {
+                self.warn("command:", &format!("{command:?} {fate:?}"), page);
+            }
+            TurnEventKind::Lagged { dropped } => {
+                self.end_text(page);
+                let what =
+                    format!("{} were not shown: the output was read too slowly", counted(*dropped, "event"));
+                self.warn("warning:", &what, page);
+            }
+            TurnEventKind::TurnFinished(finished) => self.finished(event.at, finished, page),
+            // What is left is only for programs, or comes again in a form for people.
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,148 @@
+//! Words and numbers for people.
+
+use std::{borrow::Cow, time::Duration};
+
+use turnwright::{ErrorKind, Outcome, TokenUsage, TurnFinished};
+
+use crate::output::{Look, error_lines, style};
+
+/// Text of models and tools for a terminal: whatever would steer it is spelled out.
+pub(crate) fn printable(text: &str) -> Cow<'_, str> {
+    let steers = |c: char| c.is_control() && c != '\n' && c != '\t';
+    if !text.contains(steers) {
+        return Cow::Borrowed(text);
+    }
+    let spelled = text.replace("\r\n", "\n");
+    let mut out = String::with_capacity(spelled.len());
+    for c in spelled.chars() {
+        if steers(c) { out.extend(c.escape_default()) } else { out.push(c) }
+    }
+    Cow::Owned(out)
+}
+
+/// The text on one line of at most so many characters.
+pub(crate) fn one_line(text: &str, most: usize) -> String {
+    let mut line = String::new();
+    let mut length = 0;
+    for word in text.split_whitespace() {
+        let word = printable(word);
+        let space = usize::from(!line.is_empty());
+        if length + space + word.chars().count() > most {
+            let room = most.saturating_sub(length + space + 1);
+            line.extend([" "].iter().take(space).copied());
+            line.extend(word.chars().take(room));
+            line.push('…');
+            return line;
+        }
+        line.extend([" "].iter().take(space).copied());
+        line.push_str(&word);
+        length += space + word.chars().count();
+    }
+    line
+}
+
+/// `1 call`, `2 calls`.
+pub(crate) fn counted(n: u64, what: &str) -> String {
+    if n == 1 { format!("1 {what}") } else { format!("{n} {what}s") }
+}
+
+/// How long something took.
+pub(crate) fn seconds(took: Duration) -> String {
+    match took.as_secs_f64() {
+        s if s < 0.001 => format!("{:.1} ms", s * 1000.0),
+        s if s < 1.0 => format!("{:.0} ms", s * 1000.0),
+        s => format!("{s:.1} s"),
+    }
+}
+
+/// Tokens of a turn.
+pub(crate) fn tokens(usage: &TokenUsage) -> String {
+    let number = |n: Option<u64>| n.map_or_else(|| "?".into(), |n| n.to_string());
+    if usage.is_unknown() {
+        return "tokens unknown".into();
+    }
+    let partial = if usage.partial { " (at least)" } else { "" };
+    format!("{} tokens in, {} out{partial}", number(usage.input_tokens), number(usage.output_tokens))
+}
+
+/// Why a leg did not complete; nothing when it did.
+pub(crate) fn ending(finished: &TurnFinished, look: Look) -> String {
+    let error = finished.error.as_ref();
+    let words = |otherwise: &str| error.map_or_else(|| otherwise.into(), |e| e.message.clone());
+    let message = match finished.outcome {
+        Outcome::Completed => return String::new(),
+        Outcome::Failed => words("the turn failed"),
+        Outcome::TimedOut => words("the turn's deadline passed"),
+        Outcome::LimitReached => words("the turn reached a limit"),
+        Outcome::LoopDetected => words("the turn repeats itself"),
+        Outcome::Cancelled => {
+            let cause = finished.cancelled_by.as_ref();
+            let cause = cause.map_or_else(|| "cancelled".into(), ToString::to_string);
+            return format!("{}\n", look.paint(style::WARNING, &printable(&cause)));
+        }
+        Outcome::Suspended => {
+            let n = counted(finished.pending.len() as u64, "decision");
+            return format!("{} the turn waits for {n}\n", look.paint(style::WARNING, "suspended:"));
+        }
+        Outcome::Drained => {
+            return format!("{} the turn can be resumed\n", look.paint(style::WARNING, "drained:"));
+        }
+    };
+    let kind = error.and_then(|e| serde_json::from_value(e.kind.as_str().into()).ok());
+    let hint = kind.and_then(hint).or_else(|| match finished.outcome {
+        Outcome::LimitReached => hint(ErrorKind::LimitReached),
+        Outcome::TimedOut => hint(ErrorKind::DeadlineExceeded),
+        _ => None,
+    });
+    error_lines(look, &printable(&message), hint)
+}
+
+/// What a person can do about it.
+fn hint(kind: ErrorKind) -> Option<&'static str> {
+    Some(match kind {
+        ErrorKind::Authentication => "check OPENAI_API_KEY",
+        ErrorKind::PermissionDenied => "the key may not use this model: check --model",
+        ErrorKind::QuotaExceeded => "the account has no quota left",
+        ErrorKind::RateLimited | ErrorKind::Overloaded | ErrorKind::Server => "try again in a while",
+        ErrorKind::NotFound => "check --model and --base-url",
+        ErrorKind::Connection | ErrorKind::ConnectTimeout => {
+            "is a server running there? check --base-url and OPENAI_BASE_URL"
+        }
+        ErrorKind::UnexpectedContent => "this is no chat completions server: check --base-url",
+        ErrorKind::FirstByteTimeout => "a slow server needs a longer --timeout-first-byte",
+        ErrorKind::IdleTimeout => "a slow server needs a longer --timeout-idle",
+        ErrorKind::TotalTimeout => "a slow server needs a longer --timeout-total",
+        ErrorKind::ContextOverflow => "ask for less, or use a model with a larger context",
+        ErrorKind::LimitReached => "--max-iterations allows more",
+        ErrorKind::DeadlineExceeded => "--deadline allows more",
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_cannot_steer_the_terminal() {
+        assert_eq!(printable("a\x1b[31mb\r\nc\td\u{9b}"), "a\\u{1b}[31mb\nc\td\\u{9b}");
+        assert!(matches!(printable("plain\nText"), Cow::Borrowed(_)));
+    }
+
+    #[test]
+    fn lines_are_cut_between_characters() {
+        assert_eq!(one_line("  a\n b\t c ", 10), "a b c");
+        assert_eq!(one_line("éééééééééé", 4), "ééé…");
+        assert_eq!(one_line("ab cd", 4), "ab …");
+        assert_eq!(one_line("", 4), "");
+    }
+
+    #[test]
+    fn numbers_have_their_words() {
+        assert_eq!((counted(1, "call"), counted(0, "call")), ("1 call".into(), "0 calls".into()));
+        assert_eq!(seconds(Duration::from_micros(400)), "0.4 ms");
+        assert_eq!(seconds(Duration::from_millis(12)), "12 ms");
+        assert_eq!(seconds(Duration::from_millis(1500)), "1.5 s");
+        assert_eq!(tokens(&TokenUsage::UNKNOWN), "tokens unknown");
+    }
+}
