@@ -1,8 +1,11 @@
 //! Suspending for a decision, and going on.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicUsize, Ordering::SeqCst},
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering::SeqCst},
+    },
+    time::Duration,
 };
 
 use parking_lot::Mutex;
@@ -319,4 +322,33 @@ async fn fault_h3_a_gate_that_cannot_decide_fails_closed_and_is_no_denial() {
         assert_eq!(error.kind, ErrorKind::Internal);
         assert!(error.message.contains("the approval gate failed"), "{}", error.message);
     }
+}
+
+/// Asks with a limit of a minute.
+struct Soon;
+impl Gate for Soon {
+    async fn decide(&self, ctx: &TurnContext, call: &ToolCall, _: &ToolDefinition) -> Result<GateDecision, Exit> {
+        let expires_at = Some(ctx.sources().clock.now() + Duration::from_secs(60));
+        Ok(match call.name.as_str() {
+            "write" => GateDecision::Ask { reason: "soon".into(), expires_at },
+            _ => GateDecision::Allow,
+        })
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn fault_r5_72_an_unanswered_question_expires_and_counts_as_denied() {
+    let ran = Ran::default();
+    let agent = writes(&ran).gate(Soon).build().unwrap();
+    let session = agent.new_session();
+    let _ = read(&session, session.start("hi").unwrap()).await;
+    assert!(session.pending()[0].expires_at.is_some());
+    session.decide(&allow(&["a"])).await.unwrap();
+    tokio::time::advance(Duration::from_secs(60)).await;
+    let late = session.decide(&allow(&["b"])).await.unwrap_err();
+    assert_eq!(late, DecideError::Decision(DecisionError::Expired("b".into())));
+    let last = read(&session, session.resume().unwrap()).await;
+    assert_eq!((ran.lock().len(), last.result().stop_reason), (1, StopReason::Completed));
+    let results: Vec<_> = last.messages.iter().flat_map(|m| m.tool_results()).collect();
+    assert!(results[1].content.starts_with("denied: the approval expired."), "{}", results[1].content);
 }

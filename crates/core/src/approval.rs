@@ -152,11 +152,12 @@ impl ApprovalTransaction {
         Self { id, turn, requests, decisions: BTreeMap::new(), sealed: false }
     }
 
-    /// Records a decision, for all its calls or for none.
+    /// Records a decision, for all its calls or for none. `now` is the runtime's time: whether a question has expired
+    /// is not the decider's to say.
     ///
     /// # Errors
     /// A [`DecisionError`] that names the call; the transaction is then unchanged.
-    pub fn apply(&mut self, decision: &Decision) -> Result<(), DecisionError> {
+    pub fn apply(&mut self, decision: &Decision, now: Timestamp) -> Result<(), DecisionError> {
         if self.sealed {
             return Err(DecisionError::Sealed(self.id));
         }
@@ -168,7 +169,7 @@ impl ApprovalTransaction {
             if self.decisions.contains_key(id) {
                 return Err(DecisionError::AlreadyDecided(id.clone()));
             }
-            if request.expires_at.is_some_and(|at| at <= decision.at) {
+            if request.expires_at.is_some_and(|at| at <= now) {
                 return Err(DecisionError::Expired(id.clone()));
             }
             if let Verdict::Allow { edit: Some(edit) } = &decision.verdict {
@@ -237,15 +238,15 @@ mod tests {
         let mut t = transaction();
         let before = t.clone();
         let at = Timestamp::UNIX_EPOCH;
-        let e = t.apply(&Decision::allow(["a".into(), "zz".into()], "me", at)).unwrap_err();
+        let e = t.apply(&Decision::allow(["a".into(), "zz".into()], "me", at), at).unwrap_err();
         assert_eq!(e, DecisionError::UnknownCall("zz".into()));
         assert_eq!(t, before);
-        t.apply(&Decision::allow(["a".into()], "me", at)).unwrap();
+        t.apply(&Decision::allow(["a".into()], "me", at), at).unwrap();
         assert_eq!(t.pending().map(|r| r.call.id.as_str().to_owned()).collect::<Vec<_>>(), ["b"]);
-        let e = t.apply(&Decision::deny(["a".into()], "me", at, None)).unwrap_err();
+        let e = t.apply(&Decision::deny(["a".into()], "me", at, None), at).unwrap_err();
         assert_eq!(e, DecisionError::AlreadyDecided("a".into()));
         t.seal();
-        assert!(matches!(t.apply(&Decision::allow(["b".into()], "me", at)), Err(DecisionError::Sealed(_))));
+        assert!(matches!(t.apply(&Decision::allow(["b".into()], "me", at), at), Err(DecisionError::Sealed(_))));
     }
 
     #[test]

@@ -84,6 +84,9 @@ pub struct BatchCall {
     pub call: ToolCall,
     /// What the gate said; none before it was asked.
     pub decision: Option<ToolDecision>,
+    /// When the question about it expires; never when none.
+    #[serde(default)]
+    pub expires_at: Option<Timestamp>,
     /// The digest that may run; none while nothing may.
     pub allowed: Option<CallDigest>,
     /// The call as a layer rewrote it, where the gate asked about the rewrite.
@@ -97,7 +100,7 @@ pub struct BatchCall {
 impl BatchCall {
     /// A call nobody decided about yet.
     pub fn new(call: ToolCall) -> Self {
-        Self { call, decision: None, allowed: None, rewritten: None, edited: None, result: None }
+        Self { call, decision: None, expires_at: None, allowed: None, rewritten: None, edited: None, result: None }
     }
 
     /// Whether it waits for a decision.

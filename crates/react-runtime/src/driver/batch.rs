@@ -4,8 +4,8 @@ use std::{panic::AssertUnwindSafe, time::Duration};
 
 use futures::{FutureExt, StreamExt, stream::FuturesUnordered};
 use turnwright_core::{
-    ApprovalRequest, ApprovalTransaction, CallDigest, Concurrency, ErrorInfo, ErrorKind, Synthetic, ToolCall,
-    ToolResult, panic::panic_text,
+    ApprovalRequest, ApprovalTransaction, CallDigest, Concurrency, ErrorInfo, ErrorKind, Synthetic, Timestamp,
+    ToolCall, ToolResult, panic::panic_text,
 };
 use turnwright_hook::ToolDecision;
 use turnwright_interceptor::Exit;
@@ -16,6 +16,15 @@ use crate::{agent::RegisteredTool, event::TurnEventKind, gate::GateDecision, mac
 /// How long a gate may take about one call before it fails closed.
 const GATE_TIMEOUT: Duration = Duration::from_secs(60);
 
+/// What is to become of a call.
+pub(crate) struct Classified {
+    pub(crate) decision: ToolDecision,
+    /// What stands in for the result of a call that does not run.
+    pub(crate) result: Option<ToolResult>,
+    /// When the question about it expires.
+    pub(crate) expires_at: Option<Timestamp>,
+}
+
 impl LegRt {
     /// Decides about every call of the batch, once each.
     pub(crate) async fn gate_batch(&self) -> Result<(), Exit> {
@@ -24,13 +33,14 @@ impl LegRt {
             calls.filter(|c| c.decision.is_none()).map(|c| c.call.clone()).collect()
         });
         for call in undecided {
-            let (decision, result) = self.classify(&call).await?;
-            let allowed = matches!(decision, ToolDecision::Allowed).then(|| self.digest(&call));
+            let classified = self.classify(&call).await?;
+            let allowed = matches!(classified.decision, ToolDecision::Allowed).then(|| self.digest(&call));
             self.ledger.with(|leg| {
                 if let Some(entry) = leg.batch_call(&call.id) {
-                    (entry.decision, entry.allowed) = (Some(decision), allowed);
+                    (entry.decision, entry.allowed) = (Some(classified.decision), allowed);
+                    entry.expires_at = classified.expires_at;
                 }
-                if let Some(result) = result {
+                if let Some(result) = classified.result {
                     leg.tool_done(&call.id, result);
                 }
             });
@@ -42,11 +52,12 @@ impl LegRt {
         self.agent.digest(call)
     }
 
-    /// What is to become of a call: the decision, and the result that stands in for one that does not run.
-    pub(crate) async fn classify(&self, call: &ToolCall) -> Result<(ToolDecision, Option<ToolResult>), Exit> {
+    /// What is to become of a call.
+    pub(crate) async fn classify(&self, call: &ToolCall) -> Result<Classified, Exit> {
+        let decided = |decision, result| Classified { decision, result, expires_at: None };
         let unrunnable = |error: ErrorInfo| {
             let words = ToolDecision::Unrunnable(error.message.clone());
-            (words, Some(ToolResult::synthetic(call, Synthetic::Unrunnable, error)))
+            decided(words, Some(ToolResult::synthetic(call, Synthetic::Unrunnable, error)))
         };
         let Some(tool) = self.agent.tools.get(&call.name) else {
             let known: Vec<_> = self.agent.tools.keys().map(String::as_str).collect();
@@ -57,12 +68,14 @@ impl LegRt {
             return Ok(unrunnable(broken));
         }
         Ok(match self.ask_gate(call, tool).await? {
-            Ok(GateDecision::Allow) => (ToolDecision::Allowed, None),
+            Ok(GateDecision::Allow) => decided(ToolDecision::Allowed, None),
             Ok(GateDecision::Deny { reason }) => {
                 let result = denied(call, &reason);
-                (ToolDecision::Denied(reason), Some(result))
+                decided(ToolDecision::Denied(reason), Some(result))
             }
-            Ok(GateDecision::Ask { reason, .. }) => (ToolDecision::Pending(reason), None),
+            Ok(GateDecision::Ask { reason, expires_at }) => {
+                Classified { expires_at, ..decided(ToolDecision::Pending(reason), None) }
+            }
             Err(failed) => unrunnable(failed),
         })
     }
@@ -169,7 +182,7 @@ impl LegRt {
                         source: tool.map(|t| t.definition.source.clone()).unwrap_or_default(),
                         digest: self.digest(call),
                         reason,
-                        expires_at: None,
+                        expires_at: entry.expires_at,
                     }
                 })
                 .collect();

@@ -96,14 +96,14 @@ impl Executor<'_> {
         if allowed == Some(rt.digest(&call)) {
             return Ok(Checked::Run(call));
         }
-        let (decision, result) = rt.classify(&call).await?;
-        match (decision, result) {
+        let classified = rt.classify(&call).await?;
+        match (classified.decision, classified.result) {
             (ToolDecision::Allowed, _) => Ok(Checked::Run(call)),
             (ToolDecision::Pending(reason), _) => {
                 let error =
                     ErrorInfo::new(ErrorKind::ApprovalRequired, format!("waits for a decision: {reason}"));
                 let result = ToolResult::synthetic(&call, Synthetic::Pending, error);
-                rt.ledger.with(|leg| leg.tool_asks(call, reason));
+                rt.ledger.with(|leg| leg.tool_asks(call, reason, classified.expires_at));
                 Ok(Checked::Answered(result))
             }
             (_, Some(result)) => Ok(Checked::Answered(result)),

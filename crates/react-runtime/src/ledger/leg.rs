@@ -4,7 +4,7 @@ use std::{collections::HashSet, sync::Arc};
 
 use turnwright_core::{
     AgentResult, ApprovalTransaction, CallId, ErrorInfo, ErrorKind, HistoryError, HistorySnapshot,
-    Interrupted, LegOutcome, Message, Origin, Part, Role, Sources, StopReason, Synthetic, TokenUsage,
+    Interrupted, LegOutcome, Message, Origin, Part, Role, Sources, StopReason, Synthetic, Timestamp, TokenUsage,
     ToolCall, ToolResult,
 };
 use turnwright_hook::{HookPoint, ToolDecision};
@@ -461,9 +461,10 @@ impl Leg {
     }
 
     /// A layer rewrote a call, and the gate asks about the rewrite: nothing ran, and this is what is asked.
-    pub(crate) fn tool_asks(&mut self, call: ToolCall, reason: String) {
+    pub(crate) fn tool_asks(&mut self, call: ToolCall, reason: String, expires_at: Option<Timestamp>) {
         if let Some(entry) = self.batch_call(&call.id.clone()) {
             entry.decision = Some(ToolDecision::Pending(reason));
+            entry.expires_at = expires_at;
             entry.allowed = None;
             entry.rewritten = Some(call);
         }

@@ -28,9 +28,11 @@ impl Session {
     /// [`DecideError`]; the turn is as it was.
     ///
     /// # Cancel safety
-    /// Dropped before it is ready, the decision is recorded wholly or not at all; deciding again then says
-    /// [`DecisionError::AlreadyDecided`] or succeeds.
+    /// Dropped before it is ready, the decision is not recorded here; deciding again succeeds.
     pub async fn decide(&self, decision: &Decision) -> Result<Vec<ApprovalRequest>, DecideError> {
+        // One decision after the other, and none beside a leg that starts: each is made on top of the one before.
+        let _turnstile = self.0.turnstile.lock().await;
+        let now = self.0.agent.sources.clock.now();
         let (messages, snapshot, pending) = {
             let state = self.0.state.lock();
             let mut snapshot = match &state.snapshot {
@@ -38,21 +40,12 @@ impl Session {
                 _ => return Err(DecideError::NothingPending),
             };
             let transaction = snapshot.transaction.as_mut().ok_or(DecideError::NothingPending)?;
-            transaction.apply(decision)?;
+            transaction.apply(decision, now)?;
             let pending = transaction.pending().cloned().collect();
             (state.messages.clone(), snapshot, pending)
         };
         self.0.save(messages, Some(snapshot.clone())).await?;
-        let mut state = self.0.state.lock();
-        match &mut state.snapshot {
-            // Somebody decided or resumed meanwhile: their change stays, and ours is made on top of it.
-            Some(now) if now.turn == snapshot.turn => {
-                if let Some(transaction) = &mut now.transaction {
-                    transaction.apply(decision)?;
-                }
-            }
-            _ => return Err(DecideError::NothingPending),
-        }
+        self.0.state.lock().snapshot = Some(snapshot);
         Ok(pending)
     }
 }

@@ -28,6 +28,8 @@ pub(crate) struct SessionInner {
     pub(crate) id: SessionId,
     pub(crate) agent: Arc<AgentInner>,
     state: Mutex<State>,
+    /// Held while a decision is recorded: no other decision and no leg gets in between.
+    turnstile: tokio::sync::Mutex<()>,
 }
 
 struct State {
@@ -88,7 +90,7 @@ impl SessionInner {
             snapshot: stored.snapshot,
             busy: false,
         };
-        Arc::new(Self { id, agent, state: Mutex::new(state) })
+        Arc::new(Self { id, agent, state: Mutex::new(state), turnstile: tokio::sync::Mutex::default() })
     }
 
     /// Commits what the store does not hold yet. Without a store nothing is to be done.

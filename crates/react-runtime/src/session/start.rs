@@ -44,7 +44,7 @@ impl From<Vec<Part>> for Input {
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum StartError {
-    /// A turn of the session runs. One writes a session at a time.
+    /// A turn of the session runs, or a decision is being recorded. One writes a session at a time.
     #[error("a turn of the session is running")]
     Busy,
     /// A turn of the session is suspended or drained: resume it, or cancel it.
@@ -136,6 +136,7 @@ impl Session {
     fn next_leg(&self, cancelled: Option<CancelCause>) -> Result<TurnHandle, StartError> {
         let agent = &self.0.agent;
         agent.spawn.check()?;
+        let Ok(_turnstile) = self.0.turnstile.try_lock() else { return Err(StartError::Busy) };
         let mut state = self.0.state.lock();
         if state.busy {
             return Err(StartError::Busy);
