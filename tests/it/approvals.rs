@@ -327,7 +327,12 @@ async fn fault_h3_a_gate_that_cannot_decide_fails_closed_and_is_no_denial() {
 /// Asks with a limit of a minute.
 struct Soon;
 impl Gate for Soon {
-    async fn decide(&self, ctx: &TurnContext, call: &ToolCall, _: &ToolDefinition) -> Result<GateDecision, Exit> {
+    async fn decide(
+        &self,
+        ctx: &TurnContext,
+        call: &ToolCall,
+        _: &ToolDefinition,
+    ) -> Result<GateDecision, Exit> {
         let expires_at = Some(ctx.sources().clock.now() + Duration::from_secs(60));
         Ok(match call.name.as_str() {
             "write" => GateDecision::Ask { reason: "soon".into(), expires_at },

@@ -4,8 +4,8 @@ use std::{sync::Arc, time::Duration};
 
 use parking_lot::Mutex;
 use turnwright_core::{
-    AgentResult, ErrorInfo, ErrorKind, Origin, Outcome, Role, StopReason, Synthetic, TokenUsage, ToolCall,
-    ToolResult, TurnContext,
+    AgentResult, Clock, ErrorInfo, ErrorKind, Origin, Outcome, Role, StopReason, Synthetic, TokenUsage,
+    ToolCall, ToolResult, TurnContext, clock::SystemClock,
 };
 use turnwright_hook::{
     HookError, HookPoint, TurnAnswer, hook,
@@ -104,9 +104,9 @@ async fn fault_r1_16_parallel_tools_overlap_and_history_has_model_order() {
     .parallel();
     let batch = Reply::new().call("1", "slow", "").call("2", "fast", "").call("3", "slow", "").finish();
     let agent = agent([batch, Reply::new().text("ok").finish()]).tool(slow).tool(fast).build().unwrap();
-    let start = tokio::time::Instant::now();
+    let start = SystemClock.instant();
     let ran = run(&agent, "hi").await;
-    assert_eq!(start.elapsed(), Duration::from_millis(100));
+    assert_eq!((SystemClock.instant() - start), Duration::from_millis(100));
     let shown: Vec<_> = ran
         .kinds()
         .filter_map(|k| match k {

@@ -100,7 +100,15 @@ pub struct BatchCall {
 impl BatchCall {
     /// A call nobody decided about yet.
     pub fn new(call: ToolCall) -> Self {
-        Self { call, decision: None, expires_at: None, allowed: None, rewritten: None, edited: None, result: None }
+        Self {
+            call,
+            decision: None,
+            expires_at: None,
+            allowed: None,
+            rewritten: None,
+            edited: None,
+            result: None,
+        }
     }
 
     /// Whether it waits for a decision.

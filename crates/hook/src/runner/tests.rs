@@ -63,7 +63,6 @@ enum Bad {
     Exits,
 }
 impl BeforeTurn for Bad {
-    #[expect(clippy::manual_async_fn, reason = "the synchronous part panics too")]
     fn before_turn(&self, _: &TurnContext) -> impl Future<Output = Result<(), HookError>> + Send {
         if matches!(self, Bad::PanicsAtOnce) {
             panic!("at once");

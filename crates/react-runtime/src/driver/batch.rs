@@ -4,14 +4,16 @@ use std::{panic::AssertUnwindSafe, time::Duration};
 
 use futures::{FutureExt, StreamExt, stream::FuturesUnordered};
 use turnwright_core::{
-    ApprovalRequest, ApprovalTransaction, CallDigest, Concurrency, ErrorInfo, ErrorKind, Synthetic, Timestamp,
-    ToolCall, ToolResult, panic::panic_text,
+    ApprovalRequest, ApprovalTransaction, CallDigest, Concurrency, ErrorInfo, ErrorKind, Synthetic,
+    Timestamp, ToolCall, ToolResult, panic::panic_text,
 };
 use turnwright_hook::ToolDecision;
 use turnwright_interceptor::Exit;
 
 use super::{LegRt, tools::ToolCore};
-use crate::{agent::RegisteredTool, event::TurnEventKind, gate::GateDecision, machine::Fed};
+use crate::{
+    agent::RegisteredTool, event::TurnEventKind, gate::GateDecision, machine::Fed, snapshot::BatchCall,
+};
 
 /// How long a gate may take about one call before it fails closed.
 const GATE_TIMEOUT: Duration = Duration::from_secs(60);
@@ -124,7 +126,7 @@ impl LegRt {
             return Err(Exit::Failed(error));
         }
         let pending = self.ledger.with(|leg| {
-            let pending = leg.batch.iter().flat_map(|b| &b.calls).any(|c| c.is_pending());
+            let pending = leg.batch.iter().flat_map(|b| &b.calls).any(BatchCall::is_pending);
             if !pending {
                 leg.close_batch();
             }

@@ -4,6 +4,7 @@ use turnwright_control::ControlError;
 use turnwright_core::ErrorInfo;
 use turnwright_hook::{DecidedCall, Dispatch, HookPoint, LegEnd, ToolDecision, TurnAnswer};
 use turnwright_interceptor::Exit;
+use turnwright_llm_stream::LlmResponse;
 
 use super::LegRt;
 use crate::{
@@ -134,9 +135,9 @@ impl LegRt {
                 Some(response) => hooks.after_llm_response(ctx, &response, dispatch).await,
                 // Cut between BEFORE_LLM and the call: there is no answer, only why.
                 None => {
-                    let mut none = turnwright_llm_stream::LlmResponse::default();
-                    none.error =
+                    let error =
                         self.ledger.with(|leg| leg.machine.stop_reason().and_then(|s| s.error.clone()));
+                    let none = LlmResponse { error, ..LlmResponse::default() };
                     hooks.after_llm_response(ctx, &none, dispatch).await
                 }
             },

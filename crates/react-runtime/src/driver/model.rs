@@ -8,7 +8,7 @@ use turnwright_interceptor::{CallState, Core, Exit, StreamCall, scope};
 use turnwright_llm_stream::{EventStream, LlmRequest, LlmResponse};
 
 use super::LegRt;
-use crate::machine::Fed;
+use crate::{ledger::Leg, machine::Fed};
 
 impl LegRt {
     /// The request as it enters the interceptors, and the revision of the history in it.
@@ -73,6 +73,6 @@ impl Core<scope::LlmCall> for ModelCore<'_> {
         if let Some(cause) = ctx.cancel().cause() {
             return Err(Exit::Control(cause.into()));
         }
-        rt.ledger.with(|leg| leg.end_attempt()).map_err(Exit::Failed)
+        rt.ledger.with(Leg::end_attempt).map_err(Exit::Failed)
     }
 }

@@ -45,7 +45,8 @@ impl Core<scope::Turn> for TurnCore<'_> {
             match rt.next() {
                 Step::LeaveWork => return Ok(rt.leg_outcome()),
                 Step::EnterIteration(n) => {
-                    rt.agent.interceptors.iteration.call(ctx, n, &IterationCore(rt), None).await?;
+                    let core = IterationCore(rt);
+                    Box::pin(rt.agent.interceptors.iteration.call(ctx, n, &core, None)).await?;
                     rt.iteration_returned(n)?;
                 }
                 // A resumed leg closes the open iteration out here: its chain is not entered again.
@@ -107,21 +108,22 @@ impl LegRt {
         })
     }
 
+    /// The large steps are boxed: the future of an idle leg would else hold room for all of them, twice.
     async fn step(&self, step: Step) -> Result<(), Exit> {
         match step {
-            Step::Fire(point) => self.fire_in_work(point).await,
+            Step::Fire(point) => Box::pin(self.fire_in_work(point)).await,
             Step::DrainSteer => self.drain_messages(CommandType::InjectSteer),
             Step::DrainFollowUp => self.drain_messages(CommandType::InjectUserMessage),
-            Step::CallModel => self.call_model().await,
-            Step::Gate => self.gate_batch().await,
-            Step::RunTools => self.run_batch().await,
+            Step::CallModel => Box::pin(self.call_model()).await,
+            Step::Gate => Box::pin(self.gate_batch()).await,
+            Step::RunTools => Box::pin(self.run_batch()).await,
             Step::Suspend => {
                 self.open_transaction();
-                self.park().await?;
+                Box::pin(self.park()).await?;
                 self.feed(Fed::Done)
             }
             Step::Park => {
-                self.park().await?;
+                Box::pin(self.park()).await?;
                 self.feed(Fed::Parked)
             }
             Step::LeaveIteration => self.feed(Fed::Done),

@@ -4,8 +4,8 @@ use std::{collections::HashSet, sync::Arc};
 
 use turnwright_core::{
     AgentResult, ApprovalTransaction, CallId, ErrorInfo, ErrorKind, HistoryError, HistorySnapshot,
-    Interrupted, LegOutcome, Message, Origin, Part, Role, Sources, StopReason, Synthetic, Timestamp, TokenUsage,
-    ToolCall, ToolResult,
+    Interrupted, LegOutcome, Message, Origin, Part, Role, Sources, StopReason, Synthetic, Timestamp,
+    TokenUsage, ToolCall, ToolResult,
 };
 use turnwright_hook::{HookPoint, ToolDecision};
 use turnwright_llm_stream::{Assembler, FinishReason, LlmEvent, LlmResponse, ToolProgress};

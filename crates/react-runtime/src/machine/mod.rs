@@ -560,7 +560,7 @@ impl TurnMachine {
             HookPoint::BeforeGraph => self.owed_leg.push(HookPoint::AfterGraph),
             // The content is finalised after the last attempt and before the turn's end.
             HookPoint::StartNodeTurn => {
-                self.owed.extend([HookPoint::EndNodeTurn, HookPoint::FinalizeContent])
+                self.owed.extend([HookPoint::EndNodeTurn, HookPoint::FinalizeContent]);
             }
             HookPoint::BeforeTurn => self.owed.push(HookPoint::AfterTurn),
             HookPoint::BeforeIteration => self.owed.push(HookPoint::AfterIteration),
