@@ -274,3 +274,51 @@ async fn fault_k5_k8_nothing_is_kept_of_a_session_that_is_gone() {
     }
     assert_eq!((desk.agent.open_sessions(), desk.channel.sessions()), (0, 0));
 }
+
+#[tokio::test(start_paused = true)]
+async fn fault_a20_a_detached_turn_is_stopped_through_its_session() {
+    let desk = Desk::new([Reply::new().text("Hel").silence()]);
+    let session = desk.agent.new_session();
+    session.start("hi").unwrap().detach();
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let receipt = desk.send(&session, stop());
+    assert_eq!(receipt.fate().await, Fate::Applied);
+    while session.is_busy() {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    assert_eq!(session.messages().last().unwrap().text(), "Hel");
+}
+
+#[tokio::test(start_paused = true)]
+async fn fault_a15_a_graceful_stop_with_a_slow_reader_loses_no_event_and_asks_no_more() {
+    let desk = Desk::new([
+        Reply::new().text("a").text("b").call("c", "wait", "{}").finish(),
+        Reply::new().text("no").finish(),
+    ]);
+    let session = desk.agent.new_session();
+    let mut handle = session.start("hi").unwrap();
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    handle.drain();
+    // Nobody reads until the leg is over.
+    assert_eq!(handle.outcome().await.outcome(), Outcome::Drained);
+    let ran = read(&session, handle).await;
+    let text: String = ran
+        .kinds()
+        .filter_map(|k| match k {
+            TurnEventKind::TextDelta { text } => Some(text.as_str()),
+            _ => None,
+        })
+        .collect();
+    assert_eq!((text.as_str(), desk.model.calls()), ("ab", 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cancel_of_the_run_is_the_turns_too() {
+    let desk = Desk::new([Reply::new().text("Hel").silence()]);
+    let session = desk.agent.new_session();
+    let handle = session.start("hi").unwrap();
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let receipt = desk.send(&session, CommandBody::CancelRun { reason: None });
+    let ran = read(&session, handle).await;
+    assert_eq!((receipt.fate().await, ran.result().outcome()), (Fate::Applied, Outcome::Cancelled));
+}

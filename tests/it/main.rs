@@ -13,3 +13,4 @@ mod hostile;
 mod support;
 mod sweep;
 mod turns;
+mod wire;

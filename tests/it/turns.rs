@@ -455,3 +455,84 @@ fn a_wrong_agent_is_not_built_and_says_why() {
     assert_eq!(none().tool(scalar).build().unwrap_err(), BuildError::ToolSchema("n".into()));
     let _: fn(ToolError) = drop;
 }
+
+struct Veto;
+impl turnwright_hook::point::BeforeToolExecution for Veto {
+    async fn before_tool_execution(
+        &self,
+        _: &TurnContext,
+        _: &[turnwright_hook::DecidedCall],
+    ) -> Result<(), HookError> {
+        Err(turnwright_control::ControlError::policy_violation("no tools today").into())
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn fault_h18_r3_48_no_tool_starts_after_a_hook_left_the_turn() {
+    let ran = Arc::new(Mutex::new(0));
+    let count = ran.clone();
+    let counted = tool("count", "", move |_ctx, (): ()| {
+        *count.lock() += 1;
+        async { Ok("counted") }
+    });
+    let agent = agent([Reply::new().call("c", "count", "{}").finish()])
+        .tool(counted)
+        .hook(hook!(Veto))
+        .build()
+        .unwrap();
+    let run = run(&agent, "hi").await;
+    assert_eq!((run.result().stop_reason, *ran.lock()), (StopReason::PolicyViolation, 0));
+    assert!(run.result().error.as_ref().unwrap().message.contains("no tools today"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn fault_h11_k6_sessions_that_run_at_once_share_nothing() {
+    let model = ScriptedModel::new([
+        Reply::new().text("a").wait(Duration::from_millis(3)).call("c", "echo", "{}").finish(),
+        Reply::new().text("b").finish(),
+    ]);
+    let trace = HookTrace::new();
+    let agent = agent_of(&model).tool(echo()).hook(hook!(TraceHook::new(0, &trace))).build().unwrap();
+    let turns = (0..8).map(|n| {
+        let agent = agent.clone();
+        async move { run(&agent, &format!("hi {n}")).await }
+    });
+    for (n, ran) in futures::future::join_all(turns).await.into_iter().enumerate() {
+        assert_eq!((ran.messages[0].text(), ran.messages.len()), (format!("hi {n}"), 4));
+    }
+    assert_eq!(trace.calls().len(), 8 * 18);
+}
+
+#[test]
+fn fault_h14_the_plan_shows_who_stands_where() {
+    let channel = turnwright_control::InMemoryControlChannel::new(&turnwright_core::Sources::default());
+    let agent = agent([])
+        .tool(echo())
+        .channel(Arc::new(channel))
+        .interceptor(interceptor!(Rewrite))
+        .interceptor(interceptor!(Guard).inherited())
+        .hook(hook!(Sign).priority(-5))
+        .build()
+        .unwrap();
+    let plan = agent.plan();
+    let rows: Vec<_> = plan.interceptors.iter().map(|l| format!("{} {}", l.scope, l.name)).collect();
+    assert_eq!(
+        rows,
+        [
+            "llm_call Guard",
+            "llm_stream llm_cancel",
+            "tool_call tool_result_limit",
+            "tool_call control_drain",
+            "tool_call Rewrite",
+            "tool_call tool_timeout",
+        ]
+    );
+    let text = plan.to_string();
+    assert!(text.contains("Sign (priority -5, 10000 ms, on error Log): finalize_content"), "{text}");
+    let json = serde_json::to_value(&plan).unwrap();
+    assert_eq!(json["hooks"][0]["points"][0], "finalize_content");
+    // A child has what is inherited, outside its own.
+    let child = crate::support::agent([]).inherit(&agent).interceptor(interceptor!(Retry)).build().unwrap();
+    let rows: Vec<_> = child.plan().interceptors.iter().map(|l| l.name.clone()).collect();
+    assert_eq!(rows, ["Guard", "Retry", "tool_result_limit", "tool_timeout"]);
+}
