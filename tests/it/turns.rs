@@ -401,6 +401,7 @@ async fn fault_r4_62_a_hook_may_ask_for_more_attempts_and_is_bounded() {
     let agent = agent_of(&model).hook(hook!(Again(usize::MAX, Mutex::new(0)))).build().unwrap();
     let ran = run(&agent, "hi").await;
     assert_eq!((ran.result().attempts, model.calls()), (3, 3));
+    assert_eq!(ran.result().stop_reason, StopReason::MaxAttempts, "the cap is reported");
     assert_eq!(ran.result().content, "answer 2");
     let reminders = ran.messages.iter().filter(|m| m.origin == Origin::Hook("again".into())).count();
     assert_eq!(reminders, 3);

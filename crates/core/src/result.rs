@@ -23,6 +23,8 @@ pub enum StopReason {
     LoopDetected,
     /// The iteration limit was reached.
     MaxIterations,
+    /// A hook asked for one more attempt than the limit allows.
+    MaxAttempts,
     /// The answer was cut by the model's output limit.
     MaxTokens,
     /// A budget was used up.
@@ -38,7 +40,7 @@ impl StopReason {
             Self::Cancelled => Outcome::Cancelled,
             Self::Timeout => Outcome::TimedOut,
             Self::LoopDetected => Outcome::LoopDetected,
-            Self::MaxIterations | Self::MaxTokens | Self::Budget => Outcome::LimitReached,
+            Self::MaxIterations | Self::MaxAttempts | Self::MaxTokens | Self::Budget => Outcome::LimitReached,
         }
     }
 
@@ -50,7 +52,7 @@ impl StopReason {
             Self::Cancelled => Some(ErrorKind::Cancelled),
             Self::Timeout => Some(ErrorKind::DeadlineExceeded),
             Self::LoopDetected => Some(ErrorKind::LoopDetected),
-            Self::MaxIterations | Self::Budget => Some(ErrorKind::LimitReached),
+            Self::MaxIterations | Self::MaxAttempts | Self::Budget => Some(ErrorKind::LimitReached),
             Self::MaxTokens => Some(ErrorKind::LengthLimit),
         }
     }
@@ -199,6 +201,7 @@ mod tests {
             Timeout,
             LoopDetected,
             MaxIterations,
+            MaxAttempts,
             MaxTokens,
             Budget,
         ] {

@@ -2,7 +2,7 @@
 
 use turnwright_control::ControlError;
 use turnwright_core::ErrorInfo;
-use turnwright_hook::{DecidedCall, Dispatch, HookPoint, LegEnd, ToolDecision, TurnAnswer};
+use turnwright_hook::{DecidedCall, Dispatch, HookPoint, LegEnd, ToolDecision};
 use turnwright_interceptor::Exit;
 use turnwright_llm_stream::LlmResponse;
 
@@ -40,16 +40,21 @@ impl LegRt {
             cancelled_by: result.cancelled_by.clone(),
             user_content: None,
         };
-        let goes_on = answer != TurnAnswer::Done;
         self.ledger.with(|leg| leg.result = Some(result));
         self.feed(Fed::AttemptEnded { answer, stop })?;
-        if goes_on {
-            self.ledger.with(|leg| {
-                if leg.machine.stop_reason().is_none() {
-                    leg.result = None;
+        self.ledger.with(|leg| {
+            let stop = leg.machine.stop_reason().cloned();
+            match (stop, &mut leg.result) {
+                // The machine may have had the last word: no attempt was left.
+                (Some(stop), Some(result)) => {
+                    result.stop_reason = stop.reason;
+                    result.error = stop.error;
                 }
-            });
-        }
+                // The turn goes on: this was not its result.
+                (None, result) => *result = None,
+                (Some(_), None) => {}
+            }
+        });
         Ok(())
     }
 

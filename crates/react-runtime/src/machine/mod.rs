@@ -365,6 +365,14 @@ impl TurnMachine {
             }
         };
         if !allowed {
+            // A hook was not satisfied, and no attempt is left: that is no success.
+            if answer != TurnAnswer::Done
+                && let Some(stop) = &mut self.stop
+                && stop.reason == StopReason::Completed
+            {
+                let message = format!("the limit of {} attempts was reached", self.attempt);
+                *stop = Stop::limit(StopReason::MaxAttempts, message);
+            }
             return At::LeaveWork;
         }
         self.stop = None;
