@@ -1,18 +1,14 @@
 //! Layers around the event stream of a model call.
 
 use std::{
-    any::type_name,
     fmt,
     panic::{AssertUnwindSafe, catch_unwind},
-    pin::Pin,
     sync::{Arc, OnceLock},
-    task::{Context, Poll},
 };
 
 use futures::{Stream, future::Either};
-use pin_project_lite::pin_project;
 use turnwright_control::ControlError;
-use turnwright_core::{ErrorInfo, ErrorKind, TurnContext};
+use turnwright_core::TurnContext;
 use turnwright_llm_stream::{EventStream, LlmEvent, LlmRequest};
 
 use crate::{
@@ -117,35 +113,10 @@ impl<L: AroundStream> DynAroundStream for L {
             if !self.is_interested(ctx, request) {
                 return inner;
             }
-            let inner = self.around_stream(ctx, request, call, inner);
-            EventStream::layer(Named { inner, who }, type_name::<L>)
+            EventStream::layer(self.around_stream(ctx, request, call, inner), who)
         };
         catch_unwind(AssertUnwindSafe(open))
             .unwrap_or_else(|panic| EventStream::failed(panicked(who, &*panic)))
-    }
-}
-
-pin_project! {
-    /// Gives the failures of a layer the name it is registered under. Its end and its drop are the rule's, round it.
-    struct Named<'a, S> {
-        #[pin] inner: S,
-        who: &'a str,
-    }
-}
-
-impl<S: Stream<Item = LlmEvent>> Stream for Named<'_, S> {
-    type Item = LlmEvent;
-    fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<LlmEvent>> {
-        let this = self.project();
-        let error = match catch_unwind(AssertUnwindSafe(|| this.inner.poll_next(cx))) {
-            Ok(Poll::Ready(None)) => {
-                let message = format!("{} ended the stream without a terminal event", this.who);
-                ErrorInfo::new(ErrorKind::Interceptor, message)
-            }
-            Ok(poll) => return poll,
-            Err(panic) => panicked(this.who, &*panic),
-        };
-        Poll::Ready(Some(LlmEvent::failure(error)))
     }
 }
 

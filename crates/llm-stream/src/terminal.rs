@@ -4,7 +4,6 @@
 //! yield one terminal event, drop what is inside before anybody sees it, and are exhausted for ever after.
 
 use std::{
-    any::type_name,
     panic::{AssertUnwindSafe, catch_unwind},
     pin::Pin,
     sync::Arc,
@@ -34,11 +33,11 @@ impl<'a> EventStream<'a> {
     }
 
     /// A layer's stream, made to end exactly once. `who` names the layer in failures.
-    pub fn layer<S>(inner: S, who: fn() -> &'static str) -> Self
+    pub fn layer<S>(inner: S, who: &'a str) -> Self
     where
         S: Stream<Item = LlmEvent> + Send + 'a,
     {
-        Self(Box::pin(Legal { inner: Some(inner), who }))
+        Self(Box::pin(Legal::new(inner, who)))
     }
 
     /// A stream of nothing but this failure.
@@ -118,20 +117,20 @@ fn cancelled(token: &CancelToken) -> LlmEvent {
 pin_project! {
     /// Round a layer's own stream: a layer that eats the terminal event, adds after it, or panics ends in one failure
     /// that names it.
-    pub struct Legal<S> {
+    pub struct Legal<'a, S> {
         #[pin] inner: Option<S>,
-        who: fn() -> &'static str,
+        who: &'a str,
     }
 }
 
-impl<S> Legal<S> {
-    /// Wraps the stream of a layer of type `L`.
-    pub fn of<L>(inner: S) -> Self {
-        Self { inner: Some(inner), who: type_name::<L> }
+impl<'a, S> Legal<'a, S> {
+    /// Wraps the stream of the layer of this name.
+    pub fn new(inner: S, who: &'a str) -> Self {
+        Self { inner: Some(inner), who }
     }
 }
 
-impl<S: Stream<Item = LlmEvent>> Stream for Legal<S> {
+impl<S: Stream<Item = LlmEvent>> Stream for Legal<'_, S> {
     type Item = LlmEvent;
     fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<LlmEvent>> {
         let mut this = self.project();
@@ -140,12 +139,12 @@ impl<S: Stream<Item = LlmEvent>> Stream for Legal<S> {
             Ok(poll) => match ready!(poll) {
                 Some(event) => event,
                 None => {
-                    let message = format!("{} ended the stream without a terminal event", (this.who)());
+                    let message = format!("{} ended the stream without a terminal event", this.who);
                     LlmEvent::failure(ErrorInfo::new(ErrorKind::Interceptor, message))
                 }
             },
             Err(panic) => {
-                let message = format!("{} panicked: {}", (this.who)(), panic_text(&*panic));
+                let message = format!("{} panicked: {}", this.who, panic_text(&*panic));
                 LlmEvent::failure(ErrorInfo::new(ErrorKind::Panic, message))
             }
         };
@@ -230,22 +229,19 @@ mod tests {
 
     #[test]
     fn a_layer_that_breaks_the_rule_ends_in_a_failure_that_names_it() {
-        struct Eats;
         let events = || stream::iter([LlmEvent::text("a"), LlmEvent::finish(FinishReason::Stop)]);
-        let eats =
-            EventStream::layer(events().filter(|e| std::future::ready(!e.is_terminal())), type_name::<Eats>);
+        let eats = EventStream::layer(events().filter(|e| std::future::ready(!e.is_terminal())), "Eats");
         let out = drain(eats);
         assert_eq!(kind(&out), ErrorKind::Interceptor);
         assert!(format!("{out:?}").contains("Eats"), "{out:?}");
-        let adds =
-            EventStream::layer(events().chain(stream::iter([LlmEvent::text("late")])), type_name::<Eats>);
+        let adds = EventStream::layer(events().chain(stream::iter([LlmEvent::text("late")])), "Eats");
         assert_eq!(drain(adds).len(), 2);
         let panics = EventStream::layer(
             events().map(|e| match e.is_terminal() {
                 true => panic!("in the layer"),
                 false => e,
             }),
-            type_name::<Eats>,
+            "Eats",
         );
         assert_eq!(kind(&drain(panics)), ErrorKind::Panic);
     }
