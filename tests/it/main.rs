@@ -12,5 +12,6 @@ mod control;
 mod hostile;
 mod support;
 mod sweep;
+mod threads;
 mod turns;
 mod wire;
