@@ -357,3 +357,29 @@ async fn fault_r5_72_an_unanswered_question_expires_and_counts_as_denied() {
     let results: Vec<_> = last.messages.iter().flat_map(|m| m.tool_results()).collect();
     assert!(results[1].content.starts_with("denied: the approval expired."), "{}", results[1].content);
 }
+
+#[tokio::test(start_paused = true)]
+async fn an_edit_is_classified_again_and_cannot_pass_a_hard_denial() {
+    let (ran, asked) = (Ran::default(), Arc::new(AtomicUsize::new(0)));
+    let reply =
+        Reply::new().call("a", "write", r#"{"to":"home"}"#).call("b", "write", r#"{"to":"home"}"#).finish();
+    let agent = agent([reply, Reply::new().text("ok").finish()])
+        .tool(write(&ran))
+        .gate(ByPath(asked.clone()))
+        .build()
+        .unwrap();
+    let session = agent.new_session();
+    let _ = read(&session, session.start("hi").unwrap()).await;
+    let edit = |id: &str, to: &str| Decision {
+        verdict: Verdict::Allow { edit: Some(format!(r#"{{"to":"{to}"}}"#)) },
+        ..allow(&[id])
+    };
+    session.decide(&edit("a", "root")).await.unwrap();
+    // What the gate would only ask about is answered by the person who made the edit.
+    session.decide(&edit("b", "home/b")).await.unwrap();
+    let last = read(&session, session.resume().unwrap()).await;
+    assert_eq!(*ran.lock(), [r#"{"to":"home/b"}"#]);
+    let results: Vec<_> = last.messages.iter().flat_map(|m| m.tool_results()).collect();
+    assert_eq!(results[0].error.as_ref().unwrap().kind, ErrorKind::Denied);
+    assert_eq!(asked.load(SeqCst), 4, "once each call, once each edit");
+}

@@ -62,6 +62,8 @@ async fn fault_a1_a10_a_cancel_through_the_channel_stops_a_silent_stream_and_kee
     let receipt = desk.send(&session, stop());
     let ran = read(&session, handle).await;
     assert_eq!(receipt.fate().await, Fate::Applied);
+    let told = ran.kinds().any(|k| matches!(k, TurnEventKind::Command { fate: Fate::Applied, .. }));
+    assert!(told, "what became of the command is an event");
     let result = ran.result();
     assert_eq!((result.outcome(), result.content.as_str()), (Outcome::Cancelled, "Hello"));
     assert_eq!(result.cancelled_by, Some(CancelCause::requested("ann").reason("enough")));

@@ -537,3 +537,30 @@ fn fault_h14_the_plan_shows_who_stands_where() {
     let rows: Vec<_> = child.plan().interceptors.iter().map(|l| l.name.clone()).collect();
     assert_eq!(rows, ["Guard", "Retry", "tool_result_limit", "tool_timeout"]);
 }
+
+/// A tool that says something to the conversation while its call is open.
+fn noting(then_hang: bool) -> impl turnwright_react_runtime::tool::Tool {
+    tool("note", "", move |ctx: turnwright_react_runtime::tool::ToolContext, (): ()| async move {
+        let note = turnwright_core::Message::user(ctx.turn().sources().id(), "by the way");
+        ctx.turn().history().append(note.origin(Origin::Hook("note".into())))?;
+        if then_hang {
+            std::future::pending::<()>().await;
+        }
+        Ok("noted")
+    })
+}
+
+#[tokio::test(start_paused = true)]
+async fn words_said_while_calls_are_open_land_after_their_results_and_survive_a_cut() {
+    for hangs in [false, true] {
+        let agent = agent([Reply::new().call("c", "note", "{}").finish(), Reply::new().text("ok").finish()])
+            .tool(noting(hangs))
+            .deadline(Duration::from_secs(5))
+            .build()
+            .unwrap();
+        let ran = run(&agent, "hi").await;
+        let roles: Vec<_> = ran.messages.iter().map(|m| m.role).collect();
+        assert_eq!(roles[..4], [Role::User, Role::Assistant, Role::Tool, Role::User]);
+        assert_eq!((ran.messages[3].text().as_str(), hangs), ("by the way", ran.messages.len() == 4));
+    }
+}

@@ -2,7 +2,7 @@
 
 use std::{path::PathBuf, time::Duration};
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{Args, Parser, Subcommand, ValueEnum, builder::FalseyValueParser};
 use turnwright::SessionId;
 
 use crate::exit;
@@ -19,7 +19,7 @@ Environment:
 /// Without a command, and with no provider configured, it demonstrates itself with a recorded model: no key and no
 /// network are needed.
 #[derive(Debug, Parser)]
-#[command(name = "turnwright", version, disable_help_subcommand = true, after_help = after_help())]
+#[command(name = "turnwright", version, disable_help_subcommand = true, max_term_width = 100, after_help = after_help())]
 pub(crate) struct Cli {
     #[command(flatten)]
     pub(crate) global: Global,
@@ -34,7 +34,7 @@ pub(crate) struct Global {
     ///
     /// The last line is always, and only once, `turn_finished`. A mistake that keeps the turn from starting prints no
     /// line.
-    #[arg(long, global = true, env = "TURNWRIGHT_JSON")]
+    #[arg(long, global = true, env = "TURNWRIGHT_JSON", value_parser = FalseyValueParser::new())]
     pub(crate) json: bool,
     /// When to use colour: `auto` means on a terminal, unless NO_COLOR is set.
     #[arg(long, global = true, value_name = "WHEN", default_value = "auto", env = "TURNWRIGHT_COLOR")]

@@ -28,11 +28,6 @@ impl Page {
             _ => self.0.push((to, text.as_ref().to_owned())),
         }
     }
-
-    #[cfg(test)]
-    pub(crate) fn text(&self, to: To) -> String {
-        self.0.iter().filter(|(t, _)| *t == to).map(|(_, text)| text.as_str()).collect()
-    }
 }
 
 /// How one of the two looks: colour or not, a terminal or not.
@@ -76,25 +71,32 @@ impl Output {
         Self { stdout: tokio::io::stdout(), stderr: tokio::io::stderr(), is_closed: false }
     }
 
-    /// Writes a page. Once standard output failed, what goes there is dropped without a word.
+    /// Writes a page. Once standard output failed, nothing more is written: whoever reads it has gone.
     ///
     /// # Errors
-    /// The first failure of standard output. Whether standard error is read is nobody's business.
+    /// The failure of standard output, once. Whether standard error is read is nobody's business.
     pub(crate) async fn write(&mut self, page: Page) -> io::Result<()> {
-        let mut out = Ok(());
+        if self.is_closed {
+            return Ok(());
+        }
         for (to, text) in page.0 {
             match to {
-                To::Stdout if self.is_closed => {}
                 To::Stdout => {
                     if let Err(e) = all(&mut self.stdout, &text).await {
                         self.is_closed = true;
-                        out = Err(e);
+                        return Err(e);
                     }
                 }
-                To::Stderr => drop(all(&mut self.stderr, &text).await),
+                To::Stderr => self.tell(&text).await,
             }
         }
-        out
+        Ok(())
+    }
+
+    /// Writes to standard error, whatever became of standard output.
+    pub(crate) async fn tell(&mut self, text: &str) {
+        // Without a standard error there is nobody to tell.
+        let _ = all(&mut self.stderr, text).await;
     }
 }
 

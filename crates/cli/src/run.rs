@@ -128,10 +128,7 @@ impl Watch {
             // Whoever closed the pipe has what they wanted.
             if e.kind() != io::ErrorKind::BrokenPipe {
                 let message = format!("standard output cannot be written: {e}");
-                let mut page = Page::default();
-                page.push(To::Stderr, error_lines(*errors, &message, None));
-                // Standard error never fails.
-                let _ = output.write(page).await;
+                output.tell(&error_lines(*errors, &message, None)).await;
             }
         }
         true

@@ -2,7 +2,9 @@
 
 use turnwright_core::{CancelCause, TurnContext};
 
-use crate::{CommandBody, CommandType, ControlChannel, ControlError, ControlScope, Delivery, Fate};
+use crate::{
+    CommandBody, CommandType, ControlChannel, ControlCommand, ControlError, ControlScope, Delivery, Fate,
+};
 
 const EXITS: [CommandType; 3] = [CommandType::CancelTurn, CommandType::CancelRun, CommandType::DrainTurn];
 const MESSAGES: [CommandType; 2] = [CommandType::InjectSteer, CommandType::InjectUserMessage];
@@ -17,13 +19,23 @@ const MESSAGES: [CommandType; 2] = [CommandType::InjectSteer, CommandType::Injec
 /// # Errors
 /// The [`ControlError`] of the latched cancel, now and on every later call.
 pub fn drain_control_channel(channel: &dyn ControlChannel, ctx: &TurnContext) -> Result<(), ControlError> {
+    drain_and_tell(channel, ctx, &mut |_, _| {})
+}
+
+/// The same, telling what became of each command that was taken.
+///
+/// # Errors
+/// As [`drain_control_channel`].
+pub fn drain_and_tell(
+    channel: &dyn ControlChannel,
+    ctx: &TurnContext,
+    tell: &mut dyn FnMut(&ControlCommand, &Fate),
+) -> Result<(), ControlError> {
     check_cancelled(ctx)?;
     for delivery in channel.take(&scope_of(ctx), &EXITS) {
-        if !is_for(&delivery, ctx) {
-            delivery.settle(Fate::Stale);
-            continue;
-        }
+        let is_mine = is_for(&delivery, ctx);
         match &delivery.command.body {
+            _ if !is_mine => {}
             CommandBody::CancelTurn { reason } => {
                 ctx.cancel().cancel(cause(&delivery, reason));
             }
@@ -34,9 +46,14 @@ pub fn drain_control_channel(channel: &dyn ControlChannel, ctx: &TurnContext) ->
                 ctx.request_drain();
             }
         }
-        delivery.settle(Fate::Applied);
+        settle(delivery, if is_mine { Fate::Applied } else { Fate::Stale }, tell);
     }
     check_cancelled(ctx)
+}
+
+fn settle(delivery: Delivery, fate: Fate, tell: &mut dyn FnMut(&ControlCommand, &Fate)) {
+    tell(&delivery.command, &fate);
+    delivery.settle(fate);
 }
 
 /// Takes the messages of this type that are for this turn. Each must be settled once it is in history; one that is
@@ -54,13 +71,18 @@ pub fn take_messages(
     mine
 }
 
-/// When a turn is over: its unused messages go back, and cancels that came too late are stale.
-pub fn return_leftovers(channel: &dyn ControlChannel, ctx: &TurnContext) {
+/// When a turn is over: its unused messages go back, and cancels that came too late are stale. Tells what became of
+/// each.
+pub fn return_leftovers(
+    channel: &dyn ControlChannel,
+    ctx: &TurnContext,
+    tell: &mut dyn FnMut(&ControlCommand, &Fate),
+) {
     for late in channel.take(&scope_of(ctx), &EXITS) {
-        late.settle(Fate::Stale);
+        settle(late, Fate::Stale, tell);
     }
     for unused in channel.take(&scope_of(ctx), &MESSAGES) {
-        unused.settle(Fate::returned("the turn ended before it could land"));
+        settle(unused, Fate::returned("the turn ended before it could land"), tell);
     }
 }
 

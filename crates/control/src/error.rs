@@ -1,7 +1,9 @@
 //! Control errors: intentional exits, raised by any layer and obeyed by the runtime.
 
+use std::{error::Error, sync::Arc};
+
 use serde::{Deserialize, Serialize};
-use turnwright_core::{CancelCause, CancelKind, ErrorInfo, ErrorKind, StopReason};
+use turnwright_core::{CancelCause, CancelKind, ErrorInfo, ErrorKind, StopReason, error::causes};
 
 /// An intentional exit from a turn. It is no failure of whoever raises it: hooks, interceptors, chains and tools pass
 /// it through untouched, and the runtime ends the turn with its [`StopReason`].
@@ -79,6 +81,16 @@ impl ControlError {
     pub fn info(&self) -> ErrorInfo {
         let kind = self.stop_reason().error_kind().unwrap_or(ErrorKind::Internal);
         ErrorInfo::new(kind, self.to_string())
+    }
+
+    /// The control error among an error and its causes, also boxed or shared. An error that stands for another
+    /// (`#[error(transparent)]`) shows the causes of that one and not the one itself: return a control error bare.
+    pub fn find_in<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a Self> {
+        causes(error).find_map(|e| {
+            let boxed = || e.downcast_ref::<Box<Self>>().map(|e| &**e);
+            let shared = || e.downcast_ref::<Arc<Self>>().map(|e| &**e);
+            e.downcast_ref().or_else(boxed).or_else(shared)
+        })
     }
 
     /// Who cancelled, if that is what happened.

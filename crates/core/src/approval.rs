@@ -2,15 +2,15 @@
 
 use std::{collections::BTreeMap, fmt};
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use sha2::{Digest, Sha256};
 
 use crate::{ApprovalId, CallId, Timestamp, ToolCall, TurnId};
 
-/// A digest of source, tool and arguments. Byte-exact: arguments that differ in a single byte are another call, since
-/// numbers and key orders that compare equal to one reader may differ to the tool.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(transparent)]
+/// A digest of source, tool and arguments. Byte-exact, but for white space round the arguments: arguments that differ in
+/// a single byte are another call, since numbers and key orders that compare equal to one reader may differ to the tool.
+/// Hexadecimal in JSON.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct CallDigest([u8; 32]);
 
 impl CallDigest {
@@ -26,9 +26,34 @@ impl CallDigest {
     }
 }
 
+impl fmt::Display for CallDigest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|b| write!(f, "{b:02x}"))
+    }
+}
 impl fmt::Debug for CallDigest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.iter().take(8).try_for_each(|b| write!(f, "{b:02x}"))
+    }
+}
+impl Serialize for CallDigest {
+    fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
+        s.collect_str(self)
+    }
+}
+impl<'de> Deserialize<'de> for CallDigest {
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+        let text = <std::borrow::Cow<'de, str>>::deserialize(d)?;
+        let mut bytes = [0; 32];
+        let digits = text.as_bytes();
+        if digits.len() != 64 || !digits.is_ascii() {
+            return Err(de::Error::custom("a call digest has 64 hexadecimal digits"));
+        }
+        for (byte, pair) in bytes.iter_mut().zip(text.as_bytes().chunks_exact(2)) {
+            let pair = std::str::from_utf8(pair).map_err(de::Error::custom)?;
+            *byte = u8::from_str_radix(pair, 16).map_err(de::Error::custom)?;
+        }
+        Ok(Self(bytes))
     }
 }
 
@@ -246,7 +271,10 @@ mod tests {
         let e = t.apply(&Decision::deny(["a".into()], "me", at, None), at).unwrap_err();
         assert_eq!(e, DecisionError::AlreadyDecided("a".into()));
         t.seal();
-        assert!(matches!(t.apply(&Decision::allow(["b".into()], "me", at), at), Err(DecisionError::Sealed(_))));
+        assert!(matches!(
+            t.apply(&Decision::allow(["b".into()], "me", at), at),
+            Err(DecisionError::Sealed(_))
+        ));
     }
 
     #[test]
@@ -258,5 +286,9 @@ mod tests {
         assert_ne!(base, d("mcp", "write", r#"{"n":15092511270073158000}"#));
         assert_ne!(base, d("local", "read", r#"{"n":15092511270073158000}"#));
         assert_ne!(d("ab", "c", "{}"), d("a", "bc", "{}"));
+        let json = serde_json::to_string(&base).unwrap();
+        assert_eq!(json.len(), 66, "{json}");
+        assert_eq!(serde_json::from_str::<CallDigest>(&json).unwrap(), base);
+        assert!(serde_json::from_str::<CallDigest>("\"ab\"").is_err());
     }
 }

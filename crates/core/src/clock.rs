@@ -15,6 +15,9 @@ use uuid::Uuid;
 use crate::{Id, SessionId};
 
 /// Tells the time. Both readings come from here, so that a run can be replayed.
+///
+/// As the other two sources it may be asked while a short internal lock is held: it must neither block nor call back
+/// into the runtime.
 pub trait Clock: Send + Sync + 'static {
     /// The wall clock, for what people and stores read.
     fn now(&self) -> Timestamp;

@@ -1,6 +1,6 @@
 //! One error value for everything that can go wrong around a turn: a kind, words, and retry advice as data.
 
-use std::{fmt, time::Duration};
+use std::{error::Error, fmt, time::Duration};
 
 use serde::{Deserialize, Serialize};
 
@@ -95,6 +95,8 @@ pub enum ErrorKind {
     LoopDetected,
     /// A limit on iterations, attempts or budget was reached.
     LimitReached,
+    /// A control error left a stream; the turn ends with that error's own reason.
+    Control,
 
     // Our own layers.
     /// A hook failed.
@@ -250,7 +252,35 @@ impl fmt::Display for ErrorInfo {
     }
 }
 
-impl std::error::Error for ErrorInfo {}
+impl Error for ErrorInfo {}
+
+/// More causes than any error has: one that names itself as its cause must not hang the turn.
+const MAX_CAUSES: usize = 64;
+
+/// An error and its causes, outermost first. A cause is what [`Error::source`] shows, and what an IO error was made of.
+pub fn causes<'a>(error: &'a (dyn Error + 'static)) -> impl Iterator<Item = &'a (dyn Error + 'static)> {
+    std::iter::successors(Some(error), |e| cause_of(*e)).take(MAX_CAUSES)
+}
+
+fn cause_of<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a (dyn Error + 'static)> {
+    // The source of an IO error leaves out the error it was made of.
+    match error.downcast_ref::<std::io::Error>().and_then(std::io::Error::get_ref) {
+        Some(inner) => Some(inner),
+        None => error.source(),
+    }
+}
+
+/// An error with its causes, "outer: cause", each text once: many errors print their causes themselves.
+pub fn with_causes(error: &(dyn Error + 'static)) -> String {
+    let mut message = error.to_string();
+    for cause in causes(error).skip(1).map(ToString::to_string) {
+        if !message.contains(&cause) {
+            message.push_str(": ");
+            message.push_str(&cause);
+        }
+    }
+    message
+}
 
 #[cfg(test)]
 mod tests {

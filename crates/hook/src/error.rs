@@ -2,12 +2,13 @@
 
 use std::{error::Error, fmt, time::Duration};
 
-use serde::{Deserialize, Serialize};
+use serde::{Serialize, Serializer};
 use turnwright_control::ControlError;
+use turnwright_core::error::with_causes;
 
 use crate::HookPoint;
 
-/// Why a hook did not succeed. Not itself an `Error`, so that `?` takes every error; a [`ControlError`] among them
+/// Why a hook did not succeed. Not itself an `Error`, so that `?` takes every error; a [`ControlError`] among its causes
 /// stays one.
 #[derive(Debug)]
 pub struct HookError(pub(crate) Kind);
@@ -35,10 +36,9 @@ impl HookError {
 
 impl<E: Error + Send + Sync + 'static> From<E> for HookError {
     fn from(e: E) -> Self {
-        let boxed: Box<dyn Error + Send + Sync> = Box::new(e);
-        match boxed.downcast::<ControlError>() {
-            Ok(control) => Self(Kind::Control(*control)),
-            Err(other) => Self(Kind::Failed(other)),
+        match ControlError::find_in(&e) {
+            Some(control) => Self(Kind::Control(control.clone())),
+            None => Self(Kind::Failed(Box::new(e))),
         }
     }
 }
@@ -47,14 +47,13 @@ impl fmt::Display for HookError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
             Kind::Control(e) => e.fmt(f),
-            Kind::Failed(e) => e.fmt(f),
+            Kind::Failed(e) => f.write_str(&with_causes(&**e)),
         }
     }
 }
 
 /// How a hook failed.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HookFailureKind {
     /// It returned an error.
     Error,
@@ -66,8 +65,26 @@ pub enum HookFailureKind {
     ControlWhileUnwinding,
 }
 
+impl HookFailureKind {
+    /// The name in events, for example `timeout`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Error => "error",
+            Self::Panic => "panic",
+            Self::Timeout(_) => "timeout",
+            Self::ControlWhileUnwinding => "control_while_unwinding",
+        }
+    }
+}
+
+impl Serialize for HookFailureKind {
+    fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
+        s.serialize_str(self.name())
+    }
+}
+
 /// The record of one failed hook call.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct HookFailure {
     /// The hook's name.
     pub hook: String,

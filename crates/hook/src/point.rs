@@ -250,7 +250,8 @@ pub trait FinalizeContent: Send + Sync + 'static {
     /// Called with the content; returns what is given out.
     ///
     /// # Errors
-    /// [`HookError`]; the error policy decides, a control error is recorded.
+    /// [`HookError`]. A failure leaves the content as it was, whatever the policy. A control error ends the turn with its
+    /// own reason, unless the turn was cut before: then it is recorded.
     fn finalize_content(&self, ctx: &TurnContext, content: String) -> Result<String, HookError>;
 }
 

@@ -9,7 +9,8 @@ use std::{
 use serde::Serialize;
 use turnwright_control::ControlError;
 use turnwright_core::{
-    AgentResult, ApprovalTransaction, BoxFuture, ToolResult, TurnContext, panic::panic_text,
+    AgentResult, ApprovalTransaction, BoxFuture, ToolResult, TurnContext, error::with_causes,
+    panic::panic_text,
 };
 use turnwright_llm_stream::{LlmRequest, LlmResponse};
 
@@ -328,7 +329,7 @@ fn settle<D: ?Sized>(
             fail(entry, point, dispatch, HookFailureKind::ControlWhileUnwinding, control.to_string())
         }
         Kind::Control(control) => Err(control),
-        Kind::Failed(error) => fail(entry, point, dispatch, HookFailureKind::Error, error.to_string()),
+        Kind::Failed(error) => fail(entry, point, dispatch, HookFailureKind::Error, with_causes(&*error)),
     }
 }
 

@@ -23,7 +23,8 @@ pub enum ErrorPolicy {
     /// The turn goes on; a warning is logged and an event emitted.
     #[default]
     Log,
-    /// The turn ends with a policy violation that names the hook and the point.
+    /// The turn ends with a policy violation that names the hook and the point. Where the turn's fate is settled already
+    /// (FINALIZE_CONTENT, END_NODE_TURN, AFTER_GRAPH, FINALLY_GRAPH, and every point of an unwinding) it acts as `Log`.
     Abort,
 }
 

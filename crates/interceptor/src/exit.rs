@@ -1,9 +1,9 @@
 //! What a layer returns instead of an output.
 
-use std::{error::Error, fmt, sync::Arc};
+use std::{error::Error, fmt};
 
 use turnwright_control::ControlError;
-use turnwright_core::{ErrorInfo, ErrorKind};
+use turnwright_core::{ErrorInfo, ErrorKind, error::with_causes};
 
 /// Why a call has no output. Not itself an `Error`, so that `?` takes every error: a [`ControlError`] anywhere among
 /// its causes is what comes out, an [`ErrorInfo`] stays what it is, and any other error is a failure of the layer whose
@@ -36,7 +36,7 @@ impl Exit {
 
 impl<E: Error + Send + Sync + 'static> From<E> for Exit {
     fn from(e: E) -> Self {
-        if let Some(control) = chain_of(&e).find_map(control_in) {
+        if let Some(control) = ControlError::find_in(&e) {
             return Self::Control(control.clone());
         }
         match (&e as &(dyn Error + 'static)).downcast_ref::<ErrorInfo>() {
@@ -44,40 +44,6 @@ impl<E: Error + Send + Sync + 'static> From<E> for Exit {
             None => Self::failed(ErrorKind::Interceptor, with_causes(&e)),
         }
     }
-}
-
-/// More causes than any error has: one that names itself as its cause must not hang the turn.
-const MAX_CAUSES: usize = 64;
-
-/// An error and its causes, outermost first.
-fn chain_of<'a>(e: &'a (dyn Error + 'static)) -> impl Iterator<Item = &'a (dyn Error + 'static)> {
-    std::iter::successors(Some(e), |e| cause_of(*e)).take(MAX_CAUSES)
-}
-
-fn cause_of<'a>(e: &'a (dyn Error + 'static)) -> Option<&'a (dyn Error + 'static)> {
-    // Its own `source` leaves out the error it was made of.
-    match e.downcast_ref::<std::io::Error>().and_then(std::io::Error::get_ref) {
-        Some(inner) => Some(inner),
-        None => e.source(),
-    }
-}
-
-fn control_in<'a>(e: &'a (dyn Error + 'static)) -> Option<&'a ControlError> {
-    let boxed = || e.downcast_ref::<Box<ControlError>>().map(|e| &**e);
-    let shared = || e.downcast_ref::<Arc<ControlError>>().map(|e| &**e);
-    e.downcast_ref().or_else(boxed).or_else(shared)
-}
-
-/// "outer: cause", with each text once: many errors print their causes themselves.
-fn with_causes(e: &(dyn Error + 'static)) -> String {
-    let mut message = e.to_string();
-    for cause in chain_of(e).skip(1).map(ToString::to_string) {
-        if !message.contains(&cause) {
-            message.push_str(": ");
-            message.push_str(&cause);
-        }
-    }
-    message
 }
 
 impl fmt::Display for Exit {

@@ -8,7 +8,7 @@ use std::{
 
 use futures::{Stream, future::Either};
 use turnwright_control::ControlError;
-use turnwright_core::TurnContext;
+use turnwright_core::{ErrorInfo, ErrorKind, TurnContext};
 use turnwright_llm_stream::{EventStream, LlmEvent, LlmRequest};
 
 use crate::{
@@ -30,10 +30,11 @@ impl StreamCall {
     }
 
     /// Leaves the turn from inside a stream: the error is latched, and the event returned here must be the layer's
-    /// last. Whatever layers outside make of it, the model call ends with the latched error.
+    /// last. Whatever layers outside make of it, the model call ends with the latched error. Its kind is
+    /// [`ErrorKind::Control`].
     pub fn raise(&self, error: ControlError) -> LlmEvent {
         let first = self.raised.get_or_init(|| error);
-        LlmEvent::failure(first.info())
+        LlmEvent::failure(ErrorInfo::new(ErrorKind::Control, first.to_string()))
     }
 
     /// The error that was raised, if one was.

@@ -281,3 +281,14 @@ const _: fn() = || {
     send::<TurnHandle>();
     send::<AgentBuilder>();
 };
+
+// The programs in the documents compile.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/hooks.md")]
+struct HooksPage;
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/interceptors.md")]
+struct InterceptorsPage;

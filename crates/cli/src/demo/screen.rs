@@ -130,7 +130,7 @@ fn header(look: Look) -> String {
         "{name}: a runtime for LLM agents whose turns can be watched,\nwrapped, steered and stopped while they run.\n\n\
          No provider is configured, so {recorded}: its two replies are bytes\n\
          of this program, sent over loopback HTTP through the real client and decoder.\n\
-         The runtime is real, and so are the tools, which read this directory. Lines marked\n\
+         The runtime is real, and so are the tools, which read this directory. The lines\n\
          hook, interceptor and control show who acts on the turn beside the model.\n\n"
     )
 }

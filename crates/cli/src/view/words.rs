@@ -50,7 +50,7 @@ pub(crate) fn counted(n: u64, what: &str) -> String {
 pub(crate) fn seconds(took: Duration) -> String {
     match took.as_secs_f64() {
         s if s < 0.001 => format!("{:.1} ms", s * 1000.0),
-        s if s < 1.0 => format!("{:.0} ms", s * 1000.0),
+        s if s < 0.9995 => format!("{:.0} ms", s * 1000.0),
         s => format!("{s:.1} s"),
     }
 }

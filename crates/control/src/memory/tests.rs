@@ -151,7 +151,9 @@ async fn a_wakeup_is_level_triggered_and_idle_sessions_are_forgotten() {
 async fn leftovers_of_a_finished_turn_go_back_or_are_stale() {
     let d = Desk::new();
     let (steer, cancel) = (d.send(d.steer("x")), d.send(d.cancel()));
-    return_leftovers(&d.channel, &d.ctx);
+    let mut told = Vec::new();
+    return_leftovers(&d.channel, &d.ctx, &mut |command, _| told.push(command.command_type()));
+    assert_eq!(told, [CommandType::CancelTurn, CommandType::InjectSteer]);
     assert!(matches!(steer.fate().await, Fate::Returned { .. }));
     assert_eq!(cancel.fate().await, Fate::Stale);
 }

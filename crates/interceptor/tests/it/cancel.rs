@@ -173,7 +173,12 @@ impl Talk {
     }
     fn assert_cancelled(&self, event: Option<LlmEvent>) {
         match event {
-            Some(LlmEvent::StreamFailure(f)) => assert_eq!(f.error, Desk::cancelled().info()),
+            Some(LlmEvent::StreamFailure(f)) => {
+                assert_eq!(
+                    (f.error.kind, f.error.message),
+                    (turnwright_core::ErrorKind::Control, Desk::cancelled().to_string())
+                );
+            }
             other => panic!("{other:?}"),
         }
         assert_eq!(self.call.raised(), Some(&Desk::cancelled()));

@@ -141,7 +141,7 @@ fn fault_h9_a_layer_may_recover_a_failed_stream() {
 #[test]
 fn a_raised_control_error_is_latched_whatever_outer_layers_make_of_it() {
     let run = Run::of(&[Act::Pass, Act::Raise("no shell")]);
-    assert_eq!(run.error().kind, ErrorKind::PolicyViolation);
+    assert_eq!(run.error().kind, ErrorKind::Control);
     assert_eq!(run.raised, Some(ControlError::policy_violation("no shell")));
     for outer in [Act::Rewrite, Act::EatTheEnd, Act::AddAfterTheEnd] {
         let run = Run::of(&[outer, Act::Raise("no shell")]);

@@ -82,6 +82,28 @@ impl LegRt {
         })
     }
 
+    /// A person edited a call while approving it. That answers a question the gate asks about the edit, but not a
+    /// denial: those never ask.
+    async fn classify_edits(&self) -> Result<(), Exit> {
+        let edits: Vec<ToolCall> = self.ledger.with(|leg| {
+            let calls = leg.batch.iter().flat_map(|b| &b.calls);
+            let fresh = calls.filter(|c| c.result.is_none() && c.allowed.is_none() && !c.is_pending());
+            fresh.filter_map(|c| c.edited.clone()).collect()
+        });
+        for edit in edits {
+            let classified = self.classify(&edit).await?;
+            self.ledger.with(|leg| match classified.result {
+                Some(result) => drop(leg.tool_done(&edit.id, result)),
+                None => {
+                    if let Some(entry) = leg.batch_call(&edit.id) {
+                        entry.allowed = Some(self.digest(&edit));
+                    }
+                }
+            });
+        }
+        Ok(())
+    }
+
     /// Outer error: control. Inner error: the gate could not decide, and the call does not run.
     async fn ask_gate(
         &self,
@@ -107,6 +129,7 @@ impl LegRt {
     /// Runs the calls that may run: consecutive parallel tools beside each other, exclusive ones alone. Each result is
     /// shown when it is there; history gets them in model order, once none is missing.
     pub(crate) async fn run_batch(&self) -> Result<(), Exit> {
+        self.classify_edits().await?;
         let mut calls: Vec<ToolCall> = self.ledger.with(|leg| {
             let calls = leg.batch.iter().flat_map(|b| &b.calls);
             let runnable = calls.filter(|c| c.result.is_none() && c.allowed.is_some());

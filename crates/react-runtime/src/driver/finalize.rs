@@ -45,7 +45,7 @@ pub(super) async fn run(rt: &LegRt, worked: Result<LegOutcome, Exit>) {
     if outcome.outcome().is_terminal()
         && let Some(channel) = &rt.agent.channel
     {
-        return_leftovers(&**channel, &rt.ctx);
+        return_leftovers(&**channel, &rt.ctx, &mut |command, fate| rt.tell(command, fate));
     }
     let snapshot = if parked { rt.snapshot().ok() } else { None };
     rt.end(&outcome, snapshot);

@@ -18,7 +18,7 @@ use std::{panic::AssertUnwindSafe, pin::pin, sync::Arc, time::Duration};
 use futures::FutureExt;
 use parking_lot::Mutex;
 use tokio::sync::watch;
-use turnwright_control::{ControlError, drain_control_channel};
+use turnwright_control::{ControlCommand, ControlError, Fate, drain_and_tell};
 use turnwright_core::{
     CancelCause, CancelKind, CancelToken, ErrorInfo, ErrorKind, LegOutcome, TurnContext, panic::panic_text,
 };
@@ -27,6 +27,7 @@ use turnwright_llm_stream::LlmRequest;
 
 use crate::{
     agent::AgentInner,
+    event::TurnEventKind,
     ledger::Ledger,
     machine::{Fed, LegStop, Step, Stop},
     session::SessionInner,
@@ -151,7 +152,7 @@ impl LegRt {
             let mut wakeup = channel.wakeup(self.ctx.session());
             loop {
                 // The latch is in the context: whoever awaits next sees it.
-                let _ = drain_control_channel(&**channel, &self.ctx);
+                let _ = drain_and_tell(&**channel, &self.ctx, &mut |command, fate| self.tell(command, fate));
                 wakeup.arrived().await;
             }
         };
@@ -164,6 +165,12 @@ impl LegRt {
             () = commands => {}
         }
         std::future::pending::<()>().await;
+    }
+
+    /// Shows what became of a control command.
+    pub(crate) fn tell(&self, command: &ControlCommand, fate: &Fate) {
+        let (id, command, fate) = (command.id, command.command_type(), fate.clone());
+        self.ledger.with(|leg| leg.emit(TurnEventKind::Command { id, command, fate }));
     }
 
     /// Gives the session back, tells the reader, and answers whoever waits. In this order, so that a caller who saw the

@@ -1,6 +1,6 @@
 //! The droppable part of a leg: the chains of the agent run, the turn and the iterations, and the steps inside them.
 
-use turnwright_control::{CommandBody, CommandType, Fate, drain_control_channel, take_messages};
+use turnwright_control::{CommandBody, CommandType, Fate, drain_and_tell, take_messages};
 use turnwright_core::{ErrorKind, IterationEnd, LegOutcome, Origin, Part, TurnContext};
 use turnwright_hook::HookPoint;
 use turnwright_interceptor::{CallState, Core, Exit, scope};
@@ -142,7 +142,7 @@ impl LegRt {
     /// Commits messages of the control channel to history; each is applied once it is there, and not before.
     fn drain_messages(&self, command_type: CommandType) -> Result<(), Exit> {
         let Some(channel) = &self.agent.channel else { return self.feed(Fed::Landed(0)) };
-        drain_control_channel(&**channel, &self.ctx)?;
+        drain_and_tell(&**channel, &self.ctx, &mut |command, fate| self.tell(command, fate))?;
         let taken = take_messages(&**channel, &self.ctx, command_type);
         let landed = taken.len();
         for delivery in taken {
@@ -152,10 +152,10 @@ impl LegRt {
                 CommandBody::InjectUserMessage { parts } => (parts, Origin::FollowUp),
                 _ => continue,
             };
+            let (id, fate) = (command.id, Fate::Applied);
             self.ledger.with(|leg| {
                 leg.land(parts, origin);
-                let fate = Fate::Applied;
-                leg.emit(TurnEventKind::Command { id: command.id, command: command_type, fate });
+                leg.emit(TurnEventKind::Command { id, command: command_type, fate });
             });
             ack.settle(Fate::Applied);
         }

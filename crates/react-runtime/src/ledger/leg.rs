@@ -3,9 +3,9 @@
 use std::{collections::HashSet, sync::Arc};
 
 use turnwright_core::{
-    AgentResult, ApprovalTransaction, CallId, ErrorInfo, ErrorKind, HistoryError, HistorySnapshot,
-    Interrupted, LegOutcome, Message, Origin, Part, Role, Sources, StopReason, Synthetic, Timestamp,
-    TokenUsage, ToolCall, ToolResult,
+    AgentResult, ApprovalTransaction, CallId, CancelKind, ErrorInfo, ErrorKind, HistoryError,
+    HistorySnapshot, Interrupted, LegOutcome, Message, Origin, Part, Role, Sources, StopReason, Synthetic,
+    Timestamp, TokenUsage, ToolCall, ToolResult,
 };
 use turnwright_hook::{HookPoint, ToolDecision};
 use turnwright_llm_stream::{Assembler, FinishReason, LlmEvent, LlmResponse, ToolProgress};
@@ -268,7 +268,9 @@ impl Leg {
     fn count(&mut self, usage: TokenUsage) {
         self.usage = if self.counted { self.usage.plus(usage) } else { usage };
         self.counted = true;
-        self.emit(TurnEventKind::Usage { usage });
+        if !usage.is_unknown() {
+            self.emit(TurnEventKind::Usage { usage });
+        }
     }
 
     /// The chain of a model call returned an answer: it becomes history, in the step that makes the rest of it
@@ -570,12 +572,16 @@ fn interrupted_result(call: &ToolCall) -> ToolResult {
 }
 
 fn interrupt_reason(stop: Option<&Stop>) -> &'static str {
-    match stop.map(|s| s.reason) {
-        Some(StopReason::Cancelled) => "user_stop",
-        Some(StopReason::Timeout) => "timeout",
-        Some(StopReason::PolicyViolation) => "policy",
-        Some(StopReason::LoopDetected) => "loop_detected",
-        Some(StopReason::Error) => "error",
+    let Some(stop) = stop else { return "cancelled" };
+    match stop.reason {
+        StopReason::Cancelled => match stop.cancelled_by.as_ref().map(|cause| cause.kind) {
+            Some(CancelKind::Requested) => "user_stop",
+            _ => "cancelled",
+        },
+        StopReason::Timeout => "timeout",
+        StopReason::PolicyViolation => "policy",
+        StopReason::LoopDetected => "loop_detected",
+        StopReason::Error => "error",
         _ => "cancelled",
     }
 }

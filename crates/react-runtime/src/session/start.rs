@@ -155,7 +155,8 @@ impl Session {
         #[cfg(feature = "commit-probe")]
         let ledger = ledger.probed(agent.commit_probe.clone());
         let ledger = Arc::new(ledger);
-        let deadline = agent.deadline.map(|d| agent.sources.clock.instant() + d);
+        // A deadline beyond the end of time is none.
+        let deadline = agent.deadline.and_then(|d| agent.sources.clock.instant().checked_add(d));
         let ctx = TurnContext::builder(self.0.id.clone())
             .run(new.run)
             .turn(new.turn, new.leg)
@@ -249,9 +250,8 @@ fn next_leg(
             Verdict::Allow { edit } => {
                 entry.decision = Some(ToolDecision::Allowed);
                 if let Some(arguments) = edit {
-                    // Classified again by the executor: no digest covers it yet.
+                    // Classified again before it runs: until then no digest is allowed.
                     entry.edited = Some(turnwright_core::ToolCall { arguments, ..entry.call.clone() });
-                    entry.allowed = entry.edited.as_ref().map(|call| agent.digest(call));
                 } else {
                     entry.allowed = transaction.request(&entry.call.id).map(|r| r.digest);
                 }

@@ -3,9 +3,10 @@
 use std::error::Error;
 
 use turnwright_control::ControlError;
+use turnwright_core::error::with_causes;
 
 /// Why a call has no output. Not itself an `Error`, so that `?` takes every error: a plain one goes back to the model,
-/// a [`ControlError`] ends the turn with its stop reason.
+/// a [`ControlError`] among its causes ends the turn with its stop reason.
 #[derive(Debug)]
 pub struct ToolError(pub(crate) Kind);
 
@@ -33,27 +34,12 @@ impl ToolError {
 
 impl<E: Error + Send + Sync + 'static> From<E> for ToolError {
     fn from(e: E) -> Self {
-        let boxed: Box<dyn Error + Send + Sync> = Box::new(e);
-        match boxed.downcast::<ControlError>() {
-            Ok(control) => Self(Kind::Control(*control)),
-            Err(other) => Self(Kind::Model(with_sources(&*other))),
+        match ControlError::find_in(&e) {
+            Some(control) => Self(Kind::Control(control.clone())),
+            // A model can only act on what it is told: the causes too.
+            None => Self(Kind::Model(with_causes(&e))),
         }
     }
-}
-
-/// The error and its causes, each once: a model can only act on what it is told.
-fn with_sources(error: &dyn Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        let words = cause.to_string();
-        if !text.ends_with(&words) {
-            text.push_str(": ");
-            text.push_str(&words);
-        }
-        source = cause.source();
-    }
-    text
 }
 
 /// Turns an error into one that ends the turn: `db.query().or_abort()?`.

@@ -1,0 +1,15 @@
+//! The program as its users see it: run as a process, against a server on loopback.
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test: the helpers of tests count as such"
+)]
+
+mod demo;
+mod faults;
+mod human;
+mod stop;
+mod support;
+mod tools;
+mod usage;

@@ -1,0 +1,128 @@
+//! Ctrl-C, SIGTERM and a reader who goes away.
+#![cfg(unix)]
+
+use std::{process::Stdio, time::Duration};
+
+use tokio::{
+    io::{AsyncBufReadExt, AsyncReadExt, BufReader, Lines},
+    process::{Child, ChildStdout, Command},
+    time::sleep,
+};
+use turnwright_testkit::provider::{Fault, ProviderServer, Reply};
+
+use crate::support::{ask, events, run, server, text};
+
+/// Says `Hel` and `lo`, and then nothing for ever.
+async fn stalled() -> ProviderServer {
+    server([Reply::new().text("Hel").text("lo").fault(Fault::Stall { after: 3 })]).await
+}
+
+async fn signal(child: &Child, name: &str) {
+    let pid = child.id().unwrap().to_string();
+    let status = Command::new("kill").args([name, &pid]).status().await.unwrap();
+    assert!(status.success());
+}
+
+fn patient(server: &ProviderServer, args: &[&str]) -> Command {
+    let mut command = ask(server, args);
+    command.env("TURNWRIGHT_TIMEOUT_IDLE", "50").env("TURNWRIGHT_TIMEOUT_TOTAL", "50");
+    command
+}
+
+/// Reads lines until the text so far is this.
+async fn until_shown(lines: &mut Lines<BufReader<ChildStdout>>, expected: &str) -> String {
+    let (mut seen, mut shown) = (String::new(), String::new());
+    while shown != expected {
+        let line = lines.next_line().await.unwrap().expect("the program is still there");
+        seen.push_str(&line);
+        seen.push('\n');
+        shown = text(&[serde_json::from_str(&line).unwrap()]).chars().fold(shown, |s, c| s + &c.to_string());
+    }
+    seen
+}
+
+#[test]
+fn a_signal_in_mid_stream_cancels_the_turn_and_keeps_what_was_shown() {
+    run(async {
+        for (name, reason) in [("-INT", "Ctrl-C"), ("-TERM", "SIGTERM")] {
+            let server = stalled().await;
+            let mut child = patient(&server, &["--json", "hi"]).spawn().unwrap();
+            let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+            let mut seen = until_shown(&mut lines, "Hello").await;
+            signal(&child, name).await;
+            while let Some(line) = lines.next_line().await.unwrap() {
+                seen.push_str(&line);
+                seen.push('\n');
+            }
+            assert_eq!(child.wait().await.unwrap().code(), Some(130));
+            let events = events(&seen);
+            let end = events.last().unwrap();
+            assert_eq!((&end["outcome"], &end["content"]), (&"cancelled".into(), &"Hello".into()));
+            assert_eq!(end["cancelled_by"]["actor"], "user");
+            assert_eq!(end["cancelled_by"]["reason"], reason);
+            server.wait_for_client_closes(1).await;
+        }
+    });
+}
+
+#[test]
+fn people_are_told_who_cancelled() {
+    run(async {
+        let server = stalled().await;
+        let mut child = patient(&server, &["hi"]).spawn().unwrap();
+        let mut shown = [0; 5];
+        child.stdout.as_mut().unwrap().read_exact(&mut shown).await.unwrap();
+        signal(&child, "-INT").await;
+        let output = child.wait_with_output().await.unwrap();
+        assert_eq!((output.status.code(), &shown), (Some(130), b"Hello"));
+        assert_eq!(output.stdout, b"\n");
+        let notes = String::from_utf8(output.stderr).unwrap();
+        assert!(notes.starts_with("cancelled by user: Ctrl-C\n"), "{notes}");
+    });
+}
+
+#[test]
+fn a_closed_standard_output_cancels_the_turn_without_a_word() {
+    run(async {
+        let endless =
+            (0..2000).fold(Reply::new().delay(Duration::from_millis(20)), |reply, _| reply.text("a"));
+        for (args, shown) in [(&["--json", "hi"][..], "text_delta"), (&["hi"], "a")] {
+            let server = server([endless.clone()]).await;
+            let mut child = patient(&server, args).spawn().unwrap();
+            let mut stdout = child.stdout.take().unwrap();
+            let mut read = Vec::new();
+            while !read.ends_with(shown.as_bytes()) {
+                read.push(stdout.read_u8().await.unwrap());
+            }
+            drop(stdout);
+            let output = child.wait_with_output().await.unwrap();
+            assert_eq!((output.status.code(), output.stderr.as_slice()), (Some(130), &b""[..]));
+            server.wait_for_client_closes(1).await;
+        }
+    });
+}
+
+#[test]
+fn a_reader_who_does_not_read_holds_up_neither_the_turn_nor_the_user() {
+    run(async {
+        // More than a pipe holds.
+        let flood = "x".repeat(4 << 10);
+        let flood = (0..100).fold(Reply::new(), |reply, _| reply.text(flood.clone()));
+        let server = server([flood.fault(Fault::Stall { after: 101 })]).await;
+        let mut command = patient(&server, &["--json", "hi"]);
+        let mut child = command.stderr(Stdio::null()).spawn().unwrap();
+        let unread = child.stdout.take().unwrap();
+        server.wait_for_requests(1).await;
+        sleep(Duration::from_millis(500)).await;
+        signal(&child, "-INT").await;
+        // The turn ends, though its last line cannot be written.
+        server.wait_for_client_closes(1).await;
+        assert!(child.try_wait().unwrap().is_none(), "it waits for its reader");
+        for _ in 0..2 {
+            sleep(Duration::from_millis(100)).await;
+            signal(&child, "-INT").await;
+        }
+        assert_eq!(child.wait().await.unwrap().code(), Some(130));
+        drop(unread);
+    });
+}

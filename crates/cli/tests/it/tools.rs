@@ -1,0 +1,193 @@
+//! The tools, as the model meets them.
+
+use std::{fs, path::Path};
+
+use serde_json::{Value, json};
+use turnwright_testkit::provider::{ProviderServer, Reply};
+
+use crate::support::{ask, directory, events, run, server, stdout};
+
+/// Calls tools in a directory; gives what the model was told of each, in order, with whether it was an error.
+async fn call(root: &Path, calls: &[(&str, Value)]) -> Vec<(bool, String)> {
+    let first = calls.iter().enumerate().fold(Reply::new(), |reply, (n, (name, arguments))| {
+        reply.tool_call(format!("c{n}"), *name, arguments.to_string())
+    });
+    let server = server([first, Reply::new().text("done")]).await;
+    let root = root.to_str().unwrap();
+    let output = ask(&server, &["--json", "go", "--tool-root", root]).output().await.unwrap();
+    assert_eq!(output.status.code(), Some(0), "a tool's error goes back to the model");
+    let events = events(&stdout(&output));
+    let told = told(&server);
+    assert_eq!(told.len(), calls.len());
+    let is_error = |n: usize| {
+        let result = |e: &&Value| e["type"] == "tool_result" && e["id"] == format!("c{n}");
+        !events.iter().find(result).unwrap()["error"].is_null()
+    };
+    told.into_iter().enumerate().map(|(n, content)| (is_error(n), content)).collect()
+}
+
+/// The tool messages of the second request.
+fn told(server: &ProviderServer) -> Vec<String> {
+    let request = server.requests()[1].json();
+    let messages = request["messages"].as_array().unwrap().iter();
+    let tool = messages.filter(|m| m["role"] == "tool");
+    tool.map(|m| m["content"].as_str().unwrap().to_owned()).collect()
+}
+
+/// `root` with some files, and `outside` with a secret.
+fn tree() -> (std::path::PathBuf, std::path::PathBuf) {
+    let base = directory();
+    let (root, outside) = (base.join("root"), base.join("outside"));
+    fs::create_dir_all(root.join("sub")).unwrap();
+    fs::create_dir_all(&outside).unwrap();
+    fs::write(outside.join("secret.txt"), "SECRET\n").unwrap();
+    fs::write(root.join("a.txt"), "one\ntwo\nthree\n").unwrap();
+    fs::write(root.join("sub/b.rs"), "fn two() {}\n").unwrap();
+    fs::write(root.join("ignored.log"), "two\n").unwrap();
+    fs::write(root.join(".gitignore"), "*.log\n").unwrap();
+    fs::write(root.join("data.bin"), b"two\0\xff").unwrap();
+    (root, outside)
+}
+
+#[cfg(unix)]
+#[test]
+fn no_path_leads_out_of_the_root() {
+    use std::os::unix::fs::symlink;
+    run(async {
+        let (root, outside) = tree();
+        symlink(&outside, root.join("way-out")).unwrap();
+        symlink(outside.join("secret.txt"), root.join("secret-link")).unwrap();
+        symlink("../../outside/secret.txt", root.join("sub/relative-link")).unwrap();
+        // A sibling whose name begins like the root's.
+        fs::create_dir_all(root.with_file_name("root-too")).unwrap();
+        fs::write(root.with_file_name("root-too").join("s.txt"), "SECRET\n").unwrap();
+        let absolute = outside.join("secret.txt");
+        let paths = [
+            "../outside/secret.txt",
+            "sub/../../outside/secret.txt",
+            "/etc/passwd",
+            absolute.to_str().unwrap(),
+            "way-out/secret.txt",
+            "secret-link",
+            "sub/relative-link",
+            "../root-too/s.txt",
+            "way-out/../a.txt/../../outside/secret.txt",
+        ];
+        let mut calls: Vec<_> = paths.iter().map(|path| ("read_file", json!({ "path": path }))).collect();
+        calls.extend(["..", "/", "way-out", "sub/../.."].map(|path| ("list_dir", json!({ "path": path }))));
+        calls.extend(
+            ["..", "way-out", "secret-link"]
+                .map(|path| ("search", json!({ "pattern": "SECRET", "path": path }))),
+        );
+        for ((is_error, content), call) in call(&root, &calls).await.iter().zip(&calls) {
+            assert!(is_error, "{call:?}: {content}");
+            assert!(content.contains("outside of the tool root"), "{call:?}: {content}");
+        }
+        let search = call(&root, &[("search", json!({ "pattern": "SECRET" }))]).await;
+        assert!(search[0].1.starts_with("[no line matches"), "links are not followed: {search:?}");
+        let inside = call(&root, &[("read_file", json!({ "path": "sub/../a.txt" }))]).await;
+        assert_eq!(inside, [(false, "one\ntwo\nthree\n".to_owned())]);
+    });
+}
+
+#[test]
+fn files_are_read_listed_and_searched() {
+    run(async {
+        let (root, _) = tree();
+        let told = call(
+            &root,
+            &[
+                ("read_file", json!({ "path": "a.txt", "start_line": 2, "line_count": 1 })),
+                ("list_dir", json!({})),
+                ("search", json!({ "pattern": "t[wh]o?" })),
+                (
+                    "search",
+                    json!({ "pattern": "TWO()", "literal": true, "ignore_case": true, "path": "sub" }),
+                ),
+                ("current_time", json!({})),
+            ],
+        )
+        .await;
+        assert!(told.iter().all(|(is_error, _)| !is_error), "{told:?}");
+        assert_eq!(told[0].1, "two\n[lines 2 to 2 of 3; start_line 3 goes on]");
+        assert_eq!(told[1].1, ".gitignore 6\na.txt 14\ndata.bin 5\nignored.log 4\nsub/\n");
+        assert_eq!(told[2].1, "a.txt:2: two\na.txt:3: three\nsub/b.rs:1: fn two() {}");
+        assert_eq!(told[3].1, "sub/b.rs:1: fn two() {}");
+        let time: Value = serde_json::from_str(&told[4].1).unwrap();
+        for field in ["utc", "local"] {
+            assert!(time[field].as_str().unwrap().parse::<jiff::Timestamp>().is_ok(), "{time}");
+        }
+    });
+}
+
+#[test]
+fn what_cannot_be_done_is_said_in_words_the_model_can_act_on() {
+    run(async {
+        let (root, _) = tree();
+        let big = fs::File::create(root.join("big.txt")).unwrap();
+        big.set_len(9 << 20).unwrap();
+        let cases = [
+            ("read_file", json!({ "path": "none.txt" }), "does not exist"),
+            ("read_file", json!({ "path": "sub" }), "list_dir lists it"),
+            ("read_file", json!({ "path": "data.bin" }), "binary"),
+            ("read_file", json!({ "path": "big.txt" }), "are not read"),
+            ("read_file", json!({ "path": "a.txt", "start_line": 9 }), "has 3 lines"),
+            ("read_file", json!({ "line_count": 1 }), "do not fit the schema"),
+            ("list_dir", json!({ "path": "a.txt" }), "is not a directory"),
+            ("search", json!({ "pattern": "(" }), "`literal`"),
+            ("search", json!({ "pattern": "" }), "is empty"),
+            ("format_disk", json!({}), "format_disk"),
+        ];
+        let calls: Vec<_> = cases.iter().map(|(tool, arguments, _)| (*tool, arguments.clone())).collect();
+        for ((is_error, content), (tool, arguments, words)) in call(&root, &calls).await.iter().zip(&cases) {
+            assert!(is_error, "{tool} {arguments}: {content}");
+            assert!(content.contains(words), "{tool} {arguments}: {content}");
+            assert!(
+                !content.contains(root.to_str().unwrap()),
+                "the root's own path is nobody's business: {content}"
+            );
+        }
+    });
+}
+
+#[test]
+fn what_comes_back_is_bounded() {
+    run(async {
+        let (root, _) = tree();
+        fs::write(root.join("many.txt"), "needle\n".repeat(5000)).unwrap();
+        fs::write(root.join("wide.txt"), "y".repeat(100_000)).unwrap();
+        for n in 0..600 {
+            fs::write(root.join(format!("sub/f{n}")), "").unwrap();
+        }
+        let told = call(
+            &root,
+            &[
+                ("search", json!({ "pattern": "needle" })),
+                ("read_file", json!({ "path": "wide.txt" })),
+                ("list_dir", json!({ "path": "sub" })),
+                ("search", json!({ "pattern": "yyy" })),
+            ],
+        )
+        .await;
+        assert!(told[0].1.ends_with("[100 lines shown, there may be more: narrow the search]"));
+        assert!(told[1].1.ends_with("[line 1 of 1, cut: it has 100000 bytes]"), "{}", told[1].1.len());
+        assert!(told[2].1.ends_with("[500 of 601 entries]"));
+        assert!(told[3].1.len() < 300, "{}", told[3].1);
+    });
+}
+
+#[test]
+fn the_model_is_told_what_the_tools_take() {
+    run(async {
+        let server = server([Reply::new().text("ok")]).await;
+        assert!(ask(&server, &["hi"]).output().await.unwrap().status.success());
+        let request = server.requests()[0].json();
+        let tools = request["tools"].as_array().unwrap();
+        let tool = |name: &str| tools.iter().find(|t| t["function"]["name"] == name).unwrap();
+        assert_eq!(tools.len(), 4);
+        let parameters = &tool("read_file")["function"]["parameters"];
+        assert_eq!(parameters["required"], json!(["path"]));
+        assert!(parameters["properties"]["start_line"]["description"].is_string(), "{parameters}");
+        assert!(request["messages"][0]["content"].as_str().unwrap().contains("tool root"));
+    });
+}

@@ -1,0 +1,105 @@
+//! Options, environment and their mistakes.
+
+use std::process::Stdio;
+
+use tokio::io::AsyncWriteExt;
+use turnwright_testkit::provider::Reply;
+
+use crate::support::{ask, directory, events, run, server, stderr, stdout, turnwright};
+
+/// Arguments, variables, and what the message says.
+type Mistake<'a> = (&'a [&'a str], &'a [(&'a str, &'a str)], &'a str);
+
+#[test]
+fn mistakes_exit_with_2_print_no_line_and_say_what_to_do() {
+    run(async {
+        let set: &[(&str, &str)] = &[("OPENAI_BASE_URL", "http://127.0.0.1:9/v1"), ("TURNWRIGHT_MODEL", "m")];
+        let cases: &[Mistake<'_>] = &[
+            (&["run", "hi"], &[], "no provider is configured"),
+            (&["run", "hi"], &[("OPENAI_API_KEY", " ")], "no provider is configured"),
+            (&["run", "hi"], &[("OPENAI_API_KEY", "k")], "--model NAME or set TURNWRIGHT_MODEL"),
+            (&["run", "hi", "--model", " "], set, "no model is named"),
+            (&["run", "hi", "--base-url", "nope"], set, "the base URL has no scheme"),
+            (&["run", "hi", "--provider", "other"], set, "[possible values: openai]"),
+            (&["run", "hi", "--replay", "dir"], set, "unexpected argument '--replay'"),
+            (&["run", "hi", "--session", "a b"], set, "is not allowed"),
+            (&["run", "hi", "--tool-root", "none"], set, "the tool root none cannot be used"),
+            (&["run", "hi", "--max-iterations", "0"], set, "--max-iterations"),
+            (&["run", "hi", "--deadline", "0"], set, "give more than no time"),
+            (&["run", "hi", "--deadline", "1e12"], set, "give at most"),
+            (&["run", " "], set, "the prompt is empty"),
+            (&["run", "-"], set, "the prompt is empty"),
+            (&["run"], set, "<PROMPT>"),
+            (&["fly"], set, "unrecognized subcommand 'fly'"),
+            (&[], set, "a command is needed"),
+            (&["--color", "pink"], &[], "[possible values: auto, always, never]"),
+        ];
+        for (args, vars, words) in cases {
+            for json in [false, true] {
+                let mut command = turnwright(if json { &["--json"] } else { &[] });
+                command.args(*args).envs(vars.iter().copied()).current_dir(directory());
+                let output = command.output().await.unwrap();
+                let notes = stderr(&output);
+                assert_eq!(
+                    (output.status.code(), stdout(&output).as_str()),
+                    (Some(2), ""),
+                    "{args:?}: {notes}"
+                );
+                assert!(notes.starts_with("error: ") && notes.contains(words), "{args:?}: {notes}");
+                assert!(!notes.contains('\x1b'), "{notes:?}");
+            }
+        }
+    });
+}
+
+#[test]
+fn help_names_exit_codes_and_environment() {
+    run(async {
+        for args in [&["--help"][..], &["-h"], &["run", "--help"]] {
+            let output = turnwright(args).output().await.unwrap();
+            let help = stdout(&output);
+            assert_eq!(output.status.code(), Some(0));
+            for word in
+                ["Exit codes:", "130", "OPENAI_API_KEY", "OPENAI_BASE_URL", "NO_COLOR", "TURNWRIGHT_JSON"]
+            {
+                assert!(help.contains(word), "{args:?} does not name {word}:\n{help}");
+            }
+            assert!(!help.contains('\x1b'), "{help:?}");
+        }
+        let version = stdout(&turnwright(&["--version"]).output().await.unwrap());
+        assert_eq!(version, concat!("turnwright ", env!("CARGO_PKG_VERSION"), "\n"));
+    });
+}
+
+#[test]
+fn a_prompt_may_come_from_standard_input() {
+    run(async {
+        let server = server([Reply::new().text("ok")]).await;
+        let mut child = ask(&server, &["-"]).stdin(Stdio::piped()).spawn().unwrap();
+        let mut stdin = child.stdin.take().unwrap();
+        stdin.write_all("first line\nsécond line\n".as_bytes()).await.unwrap();
+        drop(stdin);
+        let output = child.wait_with_output().await.unwrap();
+        assert_eq!((output.status.code(), stdout(&output).as_str()), (Some(0), "ok\n"));
+        let messages = &server.requests()[0].json()["messages"];
+        assert_eq!(messages.as_array().unwrap().last().unwrap()["content"], "first line\nsécond line\n");
+    });
+}
+
+#[test]
+fn options_may_come_from_the_environment_and_the_command_line_wins() {
+    run(async {
+        let server = server([Reply::new().text("a"), Reply::new().text("b")]).await;
+        let mut command = ask(&server, &["hi"]);
+        command.env("TURNWRIGHT_JSON", "1").env("TURNWRIGHT_SESSION", "chat-7");
+        let seen = events(&stdout(&command.output().await.unwrap()));
+        assert_eq!(seen[0]["session"], "chat-7");
+        assert_eq!(server.requests()[0].json()["model"], "m");
+
+        command.args(["--session", "chat-8", "--model", "other"]);
+        let seen = events(&stdout(&command.output().await.unwrap()));
+        assert_eq!(seen[0]["session"], "chat-8");
+        assert_eq!(server.requests()[1].json()["model"], "other");
+        assert!(server.requests()[0].header("authorization").is_none(), "a local server needs no key");
+    });
+}
