@@ -131,6 +131,14 @@ impl AgentResult {
         self.stop_reason.outcome()
     }
 
+    /// Changes the content. What had been streamed stands beside it from then on, where it differs.
+    pub fn replace_content(&mut self, content: impl Into<String>) {
+        let before = std::mem::replace(&mut self.content, content.into());
+        if self.content != before && self.streamed.is_none() && !before.is_empty() {
+            self.streamed = Some(before);
+        }
+    }
+
     /// Rewrites the result into an honest failure, keeping its content.
     pub fn fail(&mut self, error: ErrorInfo) {
         self.stop_reason = StopReason::Error;

@@ -31,7 +31,7 @@ pub use driver::{GRACE, UNWIND_BUDGET};
 pub use event::{FinishedError, TurnEvent, TurnEventKind, TurnFinished};
 pub use plan::{Plan, PlannedTool};
 pub use queue::{MAX_UNREAD_BYTES, MAX_UNREAD_EVENTS};
-pub use session::{DecideError, Input, Session, StartError, TurnHandle};
+pub use session::{DecideError, Input, SAVE_TIMEOUT, Session, StartError, TurnHandle};
 
 const _: fn() = || {
     fn send_sync<T: Send + Sync + 'static>() {}

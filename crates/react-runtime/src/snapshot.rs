@@ -29,6 +29,10 @@ pub struct TurnSnapshot {
     pub started_at: Timestamp,
     /// The tools the turn was begun with: another set is refused.
     pub tools: ToolFingerprint,
+    /// A leg was begun from this snapshot, and nothing was stored since: when it is found so, the process that ran the
+    /// leg is gone.
+    #[serde(default)]
+    pub running: bool,
     /// Where the turn stands.
     pub machine: TurnMachine,
     /// How many messages of the history belong to earlier turns.

@@ -86,7 +86,8 @@ async fn run(scenario: Scenario, mode: Mode, k: usize, earlier: &[Report]) -> Re
         let snapshot = before.snapshot.as_ref().map(|s| serde_json::to_string(s).unwrap());
         let change = SessionCommit {
             session: id.clone(),
-            after: 0,
+            id: sources.id(),
+            base: 0,
             messages: before.messages.clone(),
             snapshot: snapshot.map(|s| serde_json::from_str(&s).unwrap()),
         };

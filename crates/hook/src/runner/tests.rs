@@ -32,7 +32,7 @@ impl DispatchLog for Notes {
 }
 impl Notes {
     fn kinds(&self) -> Vec<HookFailureKind> {
-        self.failures.lock().unwrap().iter().map(|f| f.kind.clone()).collect()
+        self.failures.lock().unwrap().iter().map(|f| f.kind).collect()
     }
 }
 
@@ -120,7 +120,7 @@ async fn fault_h1_each_failure_goes_through_the_policy() {
                 out.unwrap();
                 assert_eq!(log.take(), ["after"]);
             }
-            let expected = if policy == ErrorPolicy::Ignore { vec![] } else { vec![kind.clone()] };
+            let expected = if policy == ErrorPolicy::Ignore { vec![] } else { vec![kind] };
             assert_eq!(notes.kinds(), expected, "{policy:?}");
         }
     }

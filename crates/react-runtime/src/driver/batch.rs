@@ -136,7 +136,9 @@ impl LegRt {
             runnable.map(|c| c.edited.as_ref().unwrap_or(&c.call).clone()).collect()
         });
         calls.reverse();
-        while let Some(first) = calls.pop() {
+        while self.abort.lock().is_none()
+            && let Some(first) = calls.pop()
+        {
             let mut segment = vec![first];
             while segment.last().is_some_and(|c| self.is_parallel(c))
                 && calls.last().is_some_and(|c| self.is_parallel(c))
@@ -169,7 +171,10 @@ impl LegRt {
             waiting.by_ref().take(self.agent.parallel_tools).map(|call| self.run_call(call)).collect();
         while let Some(done) = running.next().await {
             done?;
-            running.extend(waiting.next().map(|call| self.run_call(call)));
+            // A tool that aborts the turn lets its running siblings finish, and no further one starts.
+            if self.abort.lock().is_none() {
+                running.extend(waiting.next().map(|call| self.run_call(call)));
+            }
         }
         Ok(())
     }
@@ -219,8 +224,14 @@ impl LegRt {
     }
 }
 
-/// What a denied call is answered with.
-pub(crate) fn denied(call: &ToolCall, reason: &str) -> ToolResult {
+/// What a call that policy denies is answered with.
+fn denied(call: &ToolCall, reason: &str) -> ToolResult {
+    let message = format!("denied by policy: {reason}");
+    ToolResult::synthetic(call, Synthetic::Denied, ErrorInfo::new(ErrorKind::Denied, message))
+}
+
+/// What a call that a person refused, or did not answer for, is answered with.
+pub(crate) fn refused(call: &ToolCall, reason: &str) -> ToolResult {
     let message =
         format!("denied: {reason}. The tool is not banned, but do not ask for this very call again");
     ToolResult::synthetic(call, Synthetic::Denied, ErrorInfo::new(ErrorKind::Denied, message))

@@ -1,35 +1,43 @@
 //! The finalizer: runs when the work is gone; nothing races it.
 
-use turnwright_control::{ControlError, return_leftovers};
-use turnwright_core::{AgentResult, ErrorInfo, ErrorKind, LegOutcome, StopReason};
-use turnwright_hook::Dispatch;
+use turnwright_control::ControlError;
+use turnwright_core::{AgentResult, ErrorInfo, ErrorKind, LegOutcome};
+use turnwright_hook::{Dispatch, HookPoint};
 use turnwright_interceptor::Exit;
 
 use super::{LegRt, UNWIND_BUDGET};
 use crate::{
     ledger::Leg,
     machine::{Fed, LegStop, Step, Stop},
+    snapshot::TurnSnapshot,
     store::StoreError,
 };
 
 pub(super) async fn run(rt: &LegRt, worked: Result<LegOutcome, Exit>) {
-    let until = rt.ledger.with(|leg| {
-        settle(leg, worked);
+    let latched = rt.interrupt.cause().or(rt.ctx.cancel().cause()).map(ControlError::from);
+    rt.ledger.with(|leg| {
+        settle(leg, worked, latched.as_ref());
         // A cancel that came while the turn was being parked wins: nobody was told of the parking yet.
         if leg.machine.leg_stop() != LegStop::Terminal
-            && let Some(cause) = rt.interrupt.cause().or(rt.ctx.cancel().cause())
+            && let Some(control) =
+                latched.or_else(|| rt.interrupt.cause().or(rt.ctx.cancel().cause()).map(Into::into))
         {
-            leg.machine.cancel_parking(ControlError::from(cause).into());
+            leg.machine.cancel_parking(control.into());
         }
         if leg.machine.leg_stop() == LegStop::Terminal {
             leg.seal();
         }
-        leg.machine.was_cut().then(|| rt.ctx.sources().clock.instant() + UNWIND_BUDGET)
     });
-    // What was shown is stored before anybody is told that the leg is over; the points hear of it when that fails.
-    let mut crashed: Option<ErrorInfo> = rt.save(rt.is_parked()).await.err().map(Into::into);
-    let saved = rt.ledger.with(|leg| leg.revision());
-    while let Step::Fire(point) = rt.ledger.with(|leg| leg.next()) {
+    // What was shown is stored before anybody is told that the leg is over; the points hear of it when that fails. A
+    // parked leg was saved when it was parked.
+    let mut crashed = match rt.is_parked() {
+        true => None,
+        false => rt.save_terminal().await.err().map(ErrorInfo::from),
+    };
+    let saved = rt.ledger.read(|leg| leg.revision());
+    let was_cut = rt.ledger.read(|leg| leg.machine.was_cut());
+    let until = was_cut.then(|| rt.ctx.sources().clock.instant() + UNWIND_BUDGET);
+    while let Step::Fire(point) = rt.ledger.read(|leg| leg.next()) {
         let dispatch = Dispatch::new().log(&*rt.ledger).unwinding(until);
         rt.fire_owed(point, dispatch, crashed.as_ref()).await;
         if let Err(exit) = rt.feed(Fed::Done) {
@@ -37,22 +45,17 @@ pub(super) async fn run(rt: &LegRt, worked: Result<LegOutcome, Exit>) {
             break;
         }
     }
-    if crashed.is_none() && rt.ledger.with(|leg| leg.revision()) != saved {
-        crashed = rt.save(rt.is_parked()).await.err().map(Into::into);
+    let snapshot = if rt.is_parked() { rt.save_parked_again().await } else { None };
+    if snapshot.is_none() && crashed.is_none() && rt.ledger.read(|leg| leg.revision()) != saved {
+        crashed = rt.save_terminal().await.err().map(ErrorInfo::from);
     }
-    let parked = rt.is_parked() && crashed.is_none();
     let outcome = outcome(rt, crashed);
-    if outcome.outcome().is_terminal()
-        && let Some(channel) = &rt.agent.channel
-    {
-        return_leftovers(&**channel, &rt.ctx, &mut |command, fate| rt.tell(command, fate));
-    }
-    let snapshot = if parked { rt.snapshot().ok() } else { None };
+    rt.return_leftovers(&outcome);
     rt.end(&outcome, snapshot);
 }
 
 /// Tells the machine how the work ended.
-fn settle(leg: &mut Leg, worked: Result<LegOutcome, Exit>) {
+fn settle(leg: &mut Leg, worked: Result<LegOutcome, Exit>, latched: Option<&ControlError>) {
     let left = leg.next() == Step::LeaveWork;
     match worked {
         Ok(LegOutcome::Finished(result)) if left && leg.machine.leg_stop() == LegStop::Terminal => {
@@ -76,12 +79,8 @@ fn settle(leg: &mut Leg, worked: Result<LegOutcome, Exit>) {
             let message = format!("an interceptor says the leg is {:?}, which it is not", outcome.outcome());
             leg.machine.stop(Stop::failed(ErrorInfo::new(ErrorKind::Interceptor, message)));
         }
-        // A cancel that comes after the answer was complete changes nothing.
-        Err(Exit::Control(control))
-            if matches!(control.stop_reason(), StopReason::Cancelled | StopReason::Timeout) =>
-        {
-            leg.machine.stop(control.into());
-        }
+        // A cancel from outside that comes after the answer was complete changes nothing.
+        Err(Exit::Control(control)) if Some(&control) == latched => leg.machine.stop(control.into()),
         Err(exit) => {
             leg.result = None;
             leg.machine.overrule(match exit {
@@ -131,16 +130,32 @@ fn outcome(rt: &LegRt, crashed: Option<ErrorInfo>) -> LegOutcome {
 
 impl LegRt {
     fn is_parked(&self) -> bool {
-        self.ledger.with(|leg| leg.machine.leg_stop() != LegStop::Terminal)
+        self.ledger.read(|leg| leg.machine.leg_stop() != LegStop::Terminal)
     }
 
-    /// Commits what is new to the store, with the turn at rest beside it or none.
-    pub(super) async fn save(&self, parked: bool) -> Result<(), StoreError> {
-        let snapshot = match parked {
-            true => Some(self.snapshot().map_err(|e| StoreError::Backend(e.to_string()))?),
-            false => None,
+    async fn save_terminal(&self) -> Result<(), StoreError> {
+        let messages = self.ledger.read(|leg| leg.messages().to_vec());
+        self.session.save(messages, None).await
+    }
+
+    /// The last hooks of a parked leg may have said or remembered something. When that cannot be stored, what was stored
+    /// when the leg was parked stands.
+    async fn save_parked_again(&self) -> Option<TurnSnapshot> {
+        let parked = self.parked.lock().take();
+        if !self.agent.hooks.is_heard(HookPoint::FinallyGraph) {
+            return parked;
+        }
+        let snapshot = match self.snapshot() {
+            Ok(snapshot) => snapshot,
+            Err(e) => {
+                tracing::warn!("what the last hooks of a parked turn remembered is lost: {e}");
+                return parked;
+            }
         };
-        let messages = self.ledger.with(|leg| leg.messages().to_vec());
-        self.session.save(messages, snapshot).await
+        let messages = self.ledger.read(|leg| leg.messages().to_vec());
+        if let Err(e) = self.session.save(messages, Some(snapshot.clone())).await {
+            tracing::warn!("what the last hooks of a parked turn said is not stored: {e}");
+        }
+        Some(snapshot)
     }
 }

@@ -1,7 +1,7 @@
 //! Firing points with what each of them is given.
 
 use turnwright_control::ControlError;
-use turnwright_core::ErrorInfo;
+use turnwright_core::{AgentResult, ErrorInfo};
 use turnwright_hook::{DecidedCall, Dispatch, HookPoint, LegEnd, ToolDecision};
 use turnwright_interceptor::Exit;
 use turnwright_llm_stream::LlmResponse;
@@ -31,9 +31,11 @@ impl LegRt {
     }
 
     async fn after_turn_in_work(&self) -> Result<(), Exit> {
-        let mut result = self.ledger.with(|leg| leg.attempt_result());
+        let mut result = self.ledger.read(|leg| leg.attempt_result());
+        let before = result.content.clone();
         let dispatch = Dispatch::new().log(&*self.ledger);
         let answer = self.or_cancel(self.agent.hooks.after_turn(&self.ctx, &mut result, dispatch)).await??;
+        keep_streamed(&mut result, before);
         let stop = Stop {
             reason: result.stop_reason,
             error: result.error.clone(),
@@ -68,13 +70,15 @@ impl LegRt {
         match point {
             HookPoint::AfterTurn => {
                 let mut result = self.owed_result();
+                let before = result.content.clone();
                 // The turn is ending: what the hooks make of the result counts, what they ask for does not.
                 let _ = self.agent.hooks.after_turn(&self.ctx, &mut result, dispatch).await;
+                keep_streamed(&mut result, before);
                 self.ledger.with(|leg| leg.result = Some(result));
             }
             HookPoint::FinalizeContent => {
                 let mut result = self.owed_result();
-                let is_due = !result.content.is_empty() || !self.ledger.with(|leg| leg.machine.was_cut());
+                let is_due = !result.content.is_empty() || !self.ledger.read(|leg| leg.machine.was_cut());
                 if is_due && self.agent.hooks.is_heard(point) {
                     let before = std::mem::take(&mut result.content);
                     let (content, raised) =
@@ -82,16 +86,17 @@ impl LegRt {
                     result.content = content;
                     // The last word on an answer that was whole; a turn that was cut has had its last word.
                     if let Some(control) = raised
-                        && !self.ledger.with(|leg| leg.machine.was_cut())
+                        && !self.ledger.read(|leg| leg.machine.was_cut())
                     {
                         result.stop_reason = control.stop_reason();
                         result.error = Some(control.info());
                         result.cancelled_by = control.cause().cloned();
-                        result.content = control.user_content.unwrap_or(result.content);
+                        if let Some(words) = control.user_content {
+                            self.ledger.with(|leg| leg.tell_user(words.clone()));
+                            result.content = words;
+                        }
                     }
-                    if result.content != before && result.streamed.is_none() {
-                        result.streamed = Some(before);
-                    }
+                    keep_streamed(&mut result, before);
                 }
                 self.ledger.with(|leg| leg.result = Some(result));
             }
@@ -101,7 +106,7 @@ impl LegRt {
         self.fired(point);
     }
 
-    fn owed_result(&self) -> turnwright_core::AgentResult {
+    fn owed_result(&self) -> AgentResult {
         self.ledger.with(|leg| leg.result.clone().unwrap_or_else(|| leg.attempt_result()))
     }
 
@@ -136,7 +141,7 @@ impl LegRt {
                 *self.request.lock() = Some(request);
                 out
             }
-            HookPoint::AfterLlmResponse => match self.ledger.with(|leg| leg.response()) {
+            HookPoint::AfterLlmResponse => match self.ledger.read(|leg| leg.response()) {
                 Some(response) => hooks.after_llm_response(ctx, &response, dispatch).await,
                 // Cut between BEFORE_LLM and the call: there is no answer, only why.
                 None => {
@@ -151,16 +156,16 @@ impl LegRt {
                 hooks.before_tool_execution(ctx, &calls, dispatch).await
             }
             HookPoint::AfterToolExecution => {
-                let results = self.ledger.with(|leg| leg.results());
+                let results = self.ledger.read(|leg| leg.results());
                 hooks.after_tool_execution(ctx, &results, dispatch).await
             }
-            HookPoint::AfterApproval => match self.ledger.with(|leg| leg.transaction.clone()) {
+            HookPoint::AfterApproval => match self.ledger.read(|leg| leg.transaction.clone()) {
                 Some(transaction) => hooks.after_approval(ctx, &transaction, dispatch).await,
                 None => Ok(()),
             },
             HookPoint::AfterGraph => hooks.after_graph(ctx, &self.owed_result(), dispatch).await,
             HookPoint::FinallyGraph => {
-                let stop = self.ledger.with(|leg| leg.machine.leg_stop());
+                let stop = self.ledger.read(|leg| leg.machine.leg_stop());
                 let result = self.owed_result();
                 let end = match (crashed, stop) {
                     (Some(error), _) => LegEnd::Crashed(error),
@@ -186,4 +191,10 @@ impl LegRt {
                 .collect()
         })
     }
+}
+
+/// Hooks may have changed the content: what had been streamed stands beside it.
+fn keep_streamed(result: &mut AgentResult, before: String) {
+    let now = std::mem::replace(&mut result.content, before);
+    result.replace_content(now);
 }

@@ -11,14 +11,23 @@ mod model;
 mod tools;
 mod work;
 
-pub(crate) use batch::denied;
+pub(crate) use batch::refused;
 
-use std::{panic::AssertUnwindSafe, pin::pin, sync::Arc, time::Duration};
+use std::{
+    any::Any,
+    panic::{AssertUnwindSafe, catch_unwind},
+    pin::pin,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU8, Ordering::SeqCst},
+    },
+    time::Duration,
+};
 
 use futures::FutureExt;
 use parking_lot::Mutex;
 use tokio::sync::watch;
-use turnwright_control::{ControlCommand, ControlError, Fate, drain_and_tell};
+use turnwright_control::{ControlCommand, ControlError, Fate, drain_and_tell, return_leftovers};
 use turnwright_core::{
     CancelCause, CancelKind, CancelToken, ErrorInfo, ErrorKind, LegOutcome, TurnContext, panic::panic_text,
 };
@@ -28,7 +37,7 @@ use turnwright_llm_stream::LlmRequest;
 use crate::{
     agent::AgentInner,
     event::TurnEventKind,
-    ledger::Ledger,
+    ledger::{Ledger, Leg},
     machine::{Fed, LegStop, Step, Stop},
     session::SessionInner,
     snapshot::TurnSnapshot,
@@ -52,6 +61,32 @@ pub(crate) struct LegRt {
     pub(crate) request: Mutex<Option<(LlmRequest, u64)>>,
     /// What a tool asked for by `or_abort`.
     pub(crate) abort: Mutex<Option<ErrorInfo>>,
+    /// The turn at rest, as it was saved when the leg was parked.
+    pub(crate) parked: Mutex<Option<TurnSnapshot>>,
+    /// What a resumed leg goes on from, marked as running.
+    pub(crate) begun_from: Option<TurnSnapshot>,
+    /// The chain of the iteration was left with the iteration open, by its core and not by a layer.
+    pub(crate) is_iteration_open: AtomicBool,
+    pub(crate) spawned: Spawned,
+}
+
+/// Whether the leg's future was accepted by the spawner. Dropped before that, it never was a leg.
+#[derive(Default)]
+pub(crate) struct Spawned(AtomicU8);
+
+impl Spawned {
+    const ACCEPTED: u8 = 1;
+    const DROPPED: u8 = 2;
+
+    /// The spawner accepted it. Says whether it was dropped before that.
+    fn accept(&self) -> bool {
+        self.0.fetch_or(Self::ACCEPTED, SeqCst) & Self::DROPPED != 0
+    }
+
+    /// The future was dropped. Says whether it had been accepted.
+    fn drop_future(&self) -> bool {
+        self.0.fetch_or(Self::DROPPED, SeqCst) & Self::ACCEPTED != 0
+    }
 }
 
 /// Ends a leg whose future is dropped: synchronous, no hooks, still a legal history and one last event. An argument of
@@ -66,53 +101,47 @@ impl LastWords {
 
 impl Drop for LastWords {
     fn drop(&mut self) {
-        let Some(rt) = self.0.take() else { return };
-        let gone = ErrorInfo::new(ErrorKind::Internal, "the async runtime was shut down while the turn ran");
-        let parked = rt.ledger.with(|leg| {
-            leg.machine.stop(Stop::failed(gone));
-            leg.machine.leg_stop() != LegStop::Terminal
-        });
-        // A leg that was parked and saved already stays so: only its last hooks are lost.
-        let snapshot = if parked { rt.snapshot().ok() } else { None };
-        if snapshot.is_none() {
-            rt.ledger.with(|leg| {
-                leg.seal();
-                let result = leg.attempt_result();
-                leg.result.get_or_insert(result);
-            });
+        if let Some(rt) = self.0.take()
+            && rt.spawned.drop_future()
+        {
+            rt.say_last_words();
         }
-        let outcome = rt.leg_outcome();
-        rt.end(&outcome, snapshot);
     }
 }
 
 /// One leg, from its first poll to its last event.
 pub(crate) async fn drive(rt: Arc<LegRt>, mut last: LastWords) {
+    let mut work = Box::pin(AssertUnwindSafe(work::run(&rt)).catch_unwind());
     let worked = {
-        let mut work = pin!(AssertUnwindSafe(work::run(&rt)).catch_unwind());
+        let watch = pin!(AssertUnwindSafe(rt.watch_control()).catch_unwind());
         tokio::select! {
             biased;
             cause = rt.interrupt.cancelled() => Err(Exit::Control(ControlError::from(cause))),
             cause = rt.cancelled_and_grace() => Err(Exit::Control(ControlError::from(cause))),
-            () = rt.watch_control() => Err(Exit::failed(ErrorKind::Internal, "the control watch ended")),
-            out = &mut work => out.unwrap_or_else(|panic| {
-                Err(Exit::failed(ErrorKind::Panic, format!("the turn panicked: {}", panic_text(&*panic))))
-            }),
+            // It ends by a panic of the channel only.
+            panic = watch => Err(panicked("the control channel", panic.err())),
+            out = &mut work => out.unwrap_or_else(|panic| Err(panicked("the turn", Some(panic)))),
         }
-        // The work, and everything it borrowed, is gone here.
     };
+    // The work, and everything it borrowed, goes here. A destructor of the user's that panics changes nothing.
+    if let Err(panic) = catch_unwind(AssertUnwindSafe(|| drop(work))) {
+        tracing::warn!("a destructor panicked while a turn was ended: {}", panic_text(&*panic));
+    }
     finalize::run(&rt, worked).await;
     last.0 = None;
 }
 
+fn panicked(who: &str, payload: Option<Box<dyn Any + Send>>) -> Exit {
+    let words = payload.as_deref().map_or("no message", |p| panic_text(p));
+    Exit::failed(ErrorKind::Panic, format!("{who} panicked: {words}"))
+}
+
 impl LegRt {
     pub(crate) fn next(&self) -> Step {
-        self.ledger.with(|leg| {
-            if self.ctx.is_drain_requested() {
-                leg.machine.request_drain();
-            }
-            leg.next()
-        })
+        if self.ctx.is_drain_requested() {
+            self.ledger.with(|leg| leg.machine.request_drain());
+        }
+        self.ledger.read(Leg::next)
     }
 
     pub(crate) fn feed(&self, fed: Fed) -> Result<(), Exit> {
@@ -167,6 +196,48 @@ impl LegRt {
         std::future::pending::<()>().await;
     }
 
+    /// The spawner accepted the leg. If it dropped it all the same, these are its last words.
+    pub(crate) fn spawned(&self) {
+        if self.spawned.accept() {
+            self.say_last_words();
+        }
+    }
+
+    fn say_last_words(&self) {
+        let why = match std::thread::panicking() {
+            true => "the runtime panicked while the turn ran",
+            false => "the async runtime was shut down while the turn ran",
+        };
+        // A leg that was parked and saved stays so: only its last hooks are lost.
+        let snapshot = self.parked.lock().take();
+        let is_parked = self.ledger.read(|leg| leg.machine.leg_stop() != LegStop::Terminal);
+        let snapshot = snapshot.filter(|_| is_parked);
+        if snapshot.is_none() {
+            self.ledger.with(|leg| {
+                leg.machine.abandon(Stop::failed(ErrorInfo::new(ErrorKind::Internal, why)));
+                leg.seal();
+                let result = leg.attempt_result();
+                leg.result.get_or_insert(result);
+            });
+        }
+        let outcome = self.leg_outcome();
+        self.return_leftovers(&outcome);
+        self.end(&outcome, snapshot);
+    }
+
+    /// Commands that a turn which is over did not use. A channel that panics has failed at that, and at nothing else.
+    pub(crate) fn return_leftovers(&self, outcome: &LegOutcome) {
+        let Some(channel) = &self.agent.channel else { return };
+        let returned = catch_unwind(AssertUnwindSafe(|| {
+            if outcome.outcome().is_terminal() {
+                return_leftovers(&**channel, &self.ctx, &mut |command, fate| self.tell(command, fate));
+            }
+        }));
+        if let Err(panic) = returned {
+            tracing::warn!("the control channel panicked: {}", panic_text(&*panic));
+        }
+    }
+
     /// Shows what became of a control command.
     pub(crate) fn tell(&self, command: &ControlCommand, fate: &Fate) {
         let (id, command, fate) = (command.id, command.command_type(), fate.clone());
@@ -176,7 +247,7 @@ impl LegRt {
     /// Gives the session back, tells the reader, and answers whoever waits. In this order, so that a caller who saw the
     /// last event can start the next turn.
     pub(crate) fn end(&self, outcome: &LegOutcome, snapshot: Option<TurnSnapshot>) {
-        let messages = self.ledger.with(|leg| leg.messages().to_vec());
+        let messages = self.ledger.with(|leg| leg.close());
         self.session.leg_ended(messages, snapshot);
         self.ledger.with(|leg| leg.finish(outcome));
         self.outcome.send_replace(Some(outcome.clone()));

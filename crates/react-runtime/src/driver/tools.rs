@@ -61,11 +61,8 @@ impl Core<scope::ToolCall> for Executor<'_> {
             }
             Err(error) => match error.0 {
                 ToolErrorKind::Control(control) => return Err(Exit::Control(control)),
-                ToolErrorKind::Model(message) => {
-                    ToolResult::error(&call, ErrorInfo::new(ErrorKind::ToolFailed, message))
-                }
-                ToolErrorKind::Abort(message) => {
-                    let error = ErrorInfo::new(ErrorKind::ToolFailed, message);
+                ToolErrorKind::Model(error) => ToolResult::error(&call, error),
+                ToolErrorKind::Abort(error) => {
                     rt.abort.lock().get_or_insert_with(|| error.clone());
                     ToolResult::error(&call, error)
                 }
@@ -85,13 +82,21 @@ impl Executor<'_> {
     /// anew, so that no layer can make a denied or undecided call run.
     async fn check(&self, call: ToolCall) -> Result<Checked, Exit> {
         let rt = self.0;
-        let (asked, allowed) = rt
+        let (asked, allowed, rewritten) = rt
             .ledger
-            .with(|leg| leg.batch_call(&call.id).map(|e| (e.call.name.clone(), e.allowed)))
+            .with(|leg| {
+                leg.batch_call(&call.id).map(|e| (e.call.name.clone(), e.allowed, e.rewritten.clone()))
+            })
             .ok_or_else(|| Exit::failed(ErrorKind::Interceptor, "a layer changed the id of the call"))?;
         if asked != call.name {
             let message = format!("a layer changed the tool of the call from {asked:?} to {:?}", call.name);
             return Err(Exit::failed(ErrorKind::Interceptor, message));
+        }
+        // The approved rewrite resumes here: what a person approved runs, whatever the layers make of the call now.
+        if let Some(rewritten) = rewritten
+            && allowed == Some(rt.digest(&rewritten))
+        {
+            return Ok(Checked::Run(rewritten));
         }
         if allowed == Some(rt.digest(&call)) {
             return Ok(Checked::Run(call));

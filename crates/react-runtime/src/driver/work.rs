@@ -1,5 +1,7 @@
 //! The droppable part of a leg: the chains of the agent run, the turn and the iterations, and the steps inside them.
 
+use std::sync::atomic::Ordering::Relaxed;
+
 use turnwright_control::{CommandBody, CommandType, Fate, drain_and_tell, take_messages};
 use turnwright_core::{ErrorKind, IterationEnd, LegOutcome, Origin, Part, TurnContext};
 use turnwright_hook::HookPoint;
@@ -9,6 +11,7 @@ use super::LegRt;
 use crate::{
     event::TurnEventKind,
     machine::{Fed, LegStop, Step},
+    session::is_sayable,
 };
 
 /// The whole work of a leg.
@@ -32,7 +35,7 @@ impl Core<scope::AgentRun> for AgentRunCore<'_> {
         _: &CallState<scope::AgentRun>,
     ) -> Result<LegOutcome, Exit> {
         if ctx.leg() == 1 {
-            self.0.ledger.with(|leg| leg.rewrite_input(input));
+            self.0.ledger.with(|leg| leg.rewrite_input(input)).map_err(Exit::Failed)?;
         }
         self.0.agent.interceptors.turn.call(ctx, (), &TurnCore(self.0), None).await
     }
@@ -41,6 +44,7 @@ impl Core<scope::AgentRun> for AgentRunCore<'_> {
 impl Core<scope::Turn> for TurnCore<'_> {
     async fn call(&self, ctx: &TurnContext, (): (), _: &CallState<scope::Turn>) -> Result<LegOutcome, Exit> {
         let rt = self.0;
+        rt.mark_running().await?;
         loop {
             match rt.next() {
                 Step::LeaveWork => return Ok(rt.leg_outcome()),
@@ -69,10 +73,13 @@ impl Core<scope::Iteration> for IterationCore<'_> {
             match rt.next() {
                 Step::LeaveIteration => {
                     rt.feed(Fed::Done)?;
-                    let ended = rt.ledger.with(|leg| leg.machine.stop_reason().is_some());
+                    let ended = rt.ledger.read(|leg| leg.machine.stop_reason().is_some());
                     return Ok(if ended { IterationEnd::Finished } else { IterationEnd::Continue });
                 }
-                Step::Suspend | Step::Park => return Ok(IterationEnd::Open),
+                Step::Suspend | Step::Park => {
+                    rt.is_iteration_open.store(true, Relaxed);
+                    return Ok(IterationEnd::Open);
+                }
                 step => rt.step(step).await?,
             }
         }
@@ -85,7 +92,9 @@ impl LegRt {
     fn iteration_returned(&self, n: u32) -> Result<(), Exit> {
         match self.next() {
             Step::EnterIteration(same) if same == n => self.feed(Fed::Skipped),
-            Step::Fire(HookPoint::AfterIteration) | Step::Suspend | Step::Park => Ok(()),
+            Step::Fire(HookPoint::AfterIteration) => Ok(()),
+            // Only the core knows that the iteration stays open; a layer cannot say so for it.
+            Step::Suspend | Step::Park if self.is_iteration_open.load(Relaxed) => Ok(()),
             step => {
                 let message = format!("an interceptor abandoned the iteration at {step:?}");
                 Err(Exit::failed(ErrorKind::Interceptor, message))
@@ -133,10 +142,23 @@ impl LegRt {
         }
     }
 
+    /// Before a resumed leg does anything, the store is told: should the process go away now, whoever opens the session
+    /// finds it interrupted, and no approved call runs twice.
+    async fn mark_running(&self) -> Result<(), Exit> {
+        let Some(begun_from) = &self.begun_from else { return Ok(()) };
+        let messages = self.ledger.read(|leg| leg.messages().to_vec());
+        let marked = self.or_cancel(self.session.save(messages, Some(begun_from.clone()))).await?;
+        marked.map_err(|e| Exit::Failed(e.into()))
+    }
+
     /// Saves the turn at rest, so that another process can take it up from the store alone.
     async fn park(&self) -> Result<(), Exit> {
-        let saved = self.or_cancel(self.save(true)).await?;
-        saved.map_err(|e| Exit::Failed(e.into()))
+        let snapshot = self.snapshot()?;
+        let messages = self.ledger.read(|leg| leg.messages().to_vec());
+        let saved = self.or_cancel(self.session.save(messages, Some(snapshot.clone()))).await?;
+        saved.map_err(|e| Exit::Failed(e.into()))?;
+        *self.parked.lock() = Some(snapshot);
+        Ok(())
     }
 
     /// Commits messages of the control channel to history; each is applied once it is there, and not before.
@@ -144,7 +166,7 @@ impl LegRt {
         let Some(channel) = &self.agent.channel else { return self.feed(Fed::Landed(0)) };
         drain_and_tell(&**channel, &self.ctx, &mut |command, fate| self.tell(command, fate))?;
         let taken = take_messages(&**channel, &self.ctx, command_type);
-        let landed = taken.len();
+        let mut landed = 0;
         for delivery in taken {
             let (command, ack) = delivery.into_parts();
             let (parts, origin) = match command.body {
@@ -152,12 +174,23 @@ impl LegRt {
                 CommandBody::InjectUserMessage { parts } => (parts, Origin::FollowUp),
                 _ => continue,
             };
-            let (id, fate) = (command.id, Fate::Applied);
+            // Channels check this when they accept; one that does not must not spoil the history.
+            let fate = match is_sayable(&parts) {
+                true => Fate::Applied,
+                false => Fate::Rejected { reason: "it is nothing a user can say".into() },
+            };
+            landed += usize::from(fate == Fate::Applied);
             self.ledger.with(|leg| {
-                leg.land(parts, origin);
-                leg.emit(TurnEventKind::Command { id, command: command_type, fate });
+                if fate == Fate::Applied {
+                    leg.land(parts, origin);
+                }
+                leg.emit(TurnEventKind::Command {
+                    id: command.id,
+                    command: command_type,
+                    fate: fate.clone(),
+                });
             });
-            ack.settle(Fate::Applied);
+            ack.settle(fate);
         }
         self.feed(Fed::Landed(landed))
     }

@@ -1,11 +1,14 @@
 //! The state behind the ledger's lock.
 
-use std::{collections::HashSet, sync::Arc};
+use std::{
+    collections::{HashSet, VecDeque},
+    sync::Arc,
+};
 
 use turnwright_core::{
     AgentResult, ApprovalTransaction, CallId, CancelKind, ErrorInfo, ErrorKind, HistoryError,
-    HistorySnapshot, Interrupted, LegOutcome, Message, Origin, Part, Role, Sources, StopReason, Synthetic,
-    Timestamp, TokenUsage, ToolCall, ToolResult,
+    HistorySnapshot, Interrupted, LegOutcome, Message, MessageId, Origin, Part, Role, Sources, StopReason,
+    Synthetic, Timestamp, TokenUsage, ToolCall, ToolResult,
 };
 use turnwright_hook::{HookPoint, ToolDecision};
 use turnwright_llm_stream::{Assembler, FinishReason, LlmEvent, LlmResponse, ToolProgress};
@@ -50,8 +53,16 @@ pub(crate) struct Leg {
     usage: TokenUsage,
     /// Whether a model call was added to `usage`: the first one is not a sum.
     counted: bool,
+    /// Nothing is appended any more.
+    closed: bool,
     over: bool,
+    /// The user was told what the turn's end has to say.
+    told: bool,
     queue: Arc<EventQueue>,
+    /// When the commit under way began.
+    now: Timestamp,
+    /// Ids for the messages of the commits to come.
+    ids: VecDeque<MessageId>,
     sources: Sources,
 }
 
@@ -60,11 +71,17 @@ struct Streaming {
     /// Whether deltas are withheld until the chain returns.
     gated: bool,
     shown: String,
+    /// Names of the calls that began to arrive.
     calls: Vec<String>,
+    /// The provider's ids of the calls that began to arrive, and the ids they will have: unique in the turn.
+    ids: Vec<(CallId, CallId)>,
     ended: bool,
 }
 
 impl Leg {
+    /// Messages a commit may add beside the results of its batch and the words that wait.
+    pub(super) const SPARE_IDS: usize = 4;
+
     pub(crate) fn new(parts: LegParts, queue: Arc<EventQueue>, sources: Sources) -> Self {
         let turn = parts.messages.get(parts.turn_start..).unwrap_or_default();
         let call_ids = turn.iter().flat_map(|m| m.tool_calls().map(|c| c.id.clone())).collect();
@@ -85,14 +102,35 @@ impl Leg {
             cursor: None,
             counted: parts.usage != TokenUsage::UNKNOWN,
             usage: parts.usage,
+            closed: false,
             over: false,
+            told: false,
             queue,
+            now: Timestamp::UNIX_EPOCH,
+            ids: VecDeque::new(),
             sources,
         }
     }
 
     pub(crate) fn emit(&self, kind: TurnEventKind) {
-        self.queue.push(self.sources.clock.now(), kind);
+        self.queue.push(self.now, kind);
+    }
+
+    /// A commit begins at this time, with these ids beside those that are left.
+    pub(super) fn prepare(&mut self, now: Timestamp, ids: Vec<MessageId>) {
+        self.now = now;
+        self.ids.extend(ids);
+    }
+
+    /// How many ids are missing for what the next commit may add.
+    pub(super) fn ids_wanted(&self) -> usize {
+        let open = self.batch.as_ref().map_or(0, |b| b.calls.len());
+        (Self::SPARE_IDS + open).saturating_sub(self.ids.len())
+    }
+
+    fn id(&mut self) -> MessageId {
+        // Enough were drawn before the lock; should that ever be wrong, one is drawn under it.
+        self.ids.pop_front().unwrap_or_else(|| self.sources.id())
     }
 
     // ---- history
@@ -124,7 +162,7 @@ impl Leg {
     /// Takes words from outside the loop. While an answer arrives or its calls are open they wait: the history stays
     /// legal, and nobody is answered before they spoke.
     pub(crate) fn append(&mut self, message: Message) -> Result<u64, HistoryError> {
-        if self.over {
+        if self.closed {
             return Err(HistoryError::Sealed);
         }
         if self.batch.is_some() || self.stream.is_some() {
@@ -141,7 +179,8 @@ impl Leg {
     }
 
     fn push_parts(&mut self, parts: Vec<Part>, interrupted: Option<Interrupted>) {
-        let mut message = Message::new(self.sources.id(), Role::Assistant, parts);
+        let id = self.id();
+        let mut message = Message::new(id, Role::Assistant, parts);
         message.interrupted = interrupted;
         self.push(message);
     }
@@ -154,7 +193,8 @@ impl Leg {
 
     /// Commits messages that came through the control channel.
     pub(crate) fn land(&mut self, parts: Vec<Part>, origin: Origin) {
-        let message = Message::new(self.sources.id(), Role::User, parts).origin(origin);
+        let id = self.id();
+        let message = Message::new(id, Role::User, parts).origin(origin);
         self.push(message);
     }
 
@@ -202,6 +242,7 @@ impl Leg {
             gated,
             shown: String::new(),
             calls: Vec::new(),
+            ids: Vec::new(),
             ended: false,
         });
     }
@@ -230,24 +271,40 @@ impl Leg {
         true
     }
 
-    /// Shows progress of a call that is still arriving.
+    /// Shows progress of a call that is still arriving, under the id it will have.
     pub(crate) fn tool_arrives(&mut self, progress: ToolProgress) {
-        let Some(stream) = &mut self.stream else { return };
         let kind = match progress {
             ToolProgress::Started { id, name } => {
+                let unique = self.unique_id(&id);
+                let Some(stream) = &mut self.stream else { return };
                 if !stream.calls.contains(&name) {
                     stream.calls.push(name.clone());
                 }
-                TurnEventKind::ToolArgsDelta { id, name: Some(name), fragment: String::new() }
+                stream.ids.push((id, unique.clone()));
+                TurnEventKind::ToolArgsDelta { id: unique, name: Some(name), fragment: String::new() }
             }
             ToolProgress::Arguments { id, fragment } => {
+                let Some(stream) = &self.stream else { return };
+                let known = stream.ids.iter().rev().find(|(provider, _)| *provider == id);
+                let id = known.map_or(id, |(_, unique)| unique.clone());
                 TurnEventKind::ToolArgsDelta { id, name: None, fragment }
             }
             _ => return,
         };
-        if !stream.gated {
+        if self.stream.as_ref().is_some_and(|stream| !stream.gated) {
             self.emit(kind);
         }
+    }
+
+    /// An id that no call of the turn has, nor one that is arriving.
+    fn unique_id(&self, id: &CallId) -> CallId {
+        let arriving = self.stream.iter().flat_map(|s| &s.ids).map(|(_, unique)| unique);
+        let is_taken = |id: &CallId| self.call_ids.contains(id) || arriving.clone().any(|taken| taken == id);
+        if !is_taken(id) {
+            return id.clone();
+        }
+        let numbered = (2..).map(|n| CallId::from(format!("{id}~{n}")));
+        numbered.into_iter().find(|id| !is_taken(id)).unwrap_or_else(|| id.clone())
     }
 
     /// An attempt ended: its usage counts, whatever came of it. The ledger keeps what arrived until it is history, since
@@ -279,6 +336,10 @@ impl Leg {
         if let Some(error) = response.error.take() {
             return self.model_failed(error);
         }
+        if response.parts.iter().any(|p| matches!(p, Part::Image(_) | Part::ToolResult(_))) {
+            let message = "an interceptor answered with parts that an assistant cannot say";
+            return self.model_failed(ErrorInfo::new(ErrorKind::Interceptor, message));
+        }
         self.streamed = None;
         let text = response.text();
         let shown = self.stream.as_ref().map(|s| s.shown.as_str()).unwrap_or_default();
@@ -287,8 +348,9 @@ impl Leg {
             Some(rest) => self.emit(TurnEventKind::TextDelta { text: rest.into() }),
             None => self.streamed = Some(shown.into()),
         }
+        let shown_ids = self.stream.as_mut().map(|s| std::mem::take(&mut s.ids)).unwrap_or_default();
         if let Some(stream) = self.stream.take()
-            && stream.assembler.has_failed()
+            && (stream.assembler.has_failed() || !stream.ended)
             && self.streamed.is_some()
         {
             // A layer answered in place of an attempt that had shown something: that stays, marked as what it is.
@@ -298,7 +360,7 @@ impl Leg {
         }
         let end = self.judge(&response);
         let keeps_calls = matches!(end, ModelEnd::Calls | ModelEnd::CutCalls);
-        self.make_calls_unique(&mut response);
+        self.make_calls_unique(&mut response, shown_ids);
         let parts: Vec<Part> = response
             .parts
             .iter()
@@ -309,8 +371,8 @@ impl Leg {
             })
             .cloned()
             .collect();
-        // An empty answer leaves no trace, unless somebody saw its blanks; the model is asked once more.
-        if !parts.is_empty() && (end != ModelEnd::Empty || !text.is_empty()) {
+        // An answer of nothing leaves no trace. Blanks and reasoning were seen: they stay, and the model is asked again.
+        if !parts.is_empty() {
             self.push_parts(parts, None);
         }
         if keeps_calls {
@@ -339,15 +401,16 @@ impl Leg {
         }
     }
 
-    fn make_calls_unique(&mut self, response: &mut LlmResponse) {
+    /// Gives every call its id of the turn: the one its progress was shown under, else a fresh one.
+    fn make_calls_unique(&mut self, response: &mut LlmResponse, mut shown: Vec<(CallId, CallId)>) {
         for part in &mut response.parts {
             if let Part::ToolCall(call) = part {
-                let mut n = 1;
-                while !self.call_ids.insert(call.id.clone()) {
-                    n += 1;
-                    let base = call.id.as_str().split('~').next().unwrap_or_default();
-                    call.id = format!("{base}~{n}").into();
-                }
+                let known = shown.iter().position(|(provider, _)| *provider == call.id);
+                call.id = match known {
+                    Some(at) => shown.remove(at).1,
+                    None => self.unique_id(&call.id),
+                };
+                self.call_ids.insert(call.id.clone());
             }
         }
     }
@@ -417,7 +480,11 @@ impl Leg {
     }
 
     /// The turn's first message, as a layer around the agent's call changed it.
-    pub(crate) fn rewrite_input(&mut self, parts: Vec<Part>) {
+    pub(crate) fn rewrite_input(&mut self, parts: Vec<Part>) -> Result<(), ErrorInfo> {
+        if !crate::session::is_sayable(&parts) {
+            let message = "an interceptor changed the input to something a user cannot say";
+            return Err(ErrorInfo::new(ErrorKind::Interceptor, message));
+        }
         if let Some(first) = self.messages.get_mut(self.turn_start)
             && first.role == Role::User
             && first.parts != parts
@@ -427,6 +494,7 @@ impl Leg {
             *first = Arc::new(message);
             self.revision += 1;
         }
+        Ok(())
     }
 
     /// Takes a result that a layer gave in the turn's place: what it says becomes visible and history.
@@ -478,7 +546,8 @@ impl Leg {
         let mut results = Vec::with_capacity(batch.calls.len());
         for entry in batch.calls {
             let result = entry.result.unwrap_or_else(|| interrupted_result(&entry.call));
-            self.push(Message::tool(self.sources.id(), result.clone()));
+            let id = self.id();
+            self.push(Message::tool(id, result.clone()));
             results.push(result);
         }
         self.results = results.into();
@@ -519,6 +588,13 @@ impl Leg {
             && self.machine.was_cut()
             && self.result.is_none()
         {
+            self.tell_user(words);
+        }
+    }
+
+    /// Shows the user words that are not the model's: they are history too. Once a turn.
+    pub(crate) fn tell_user(&mut self, words: String) {
+        if !std::mem::replace(&mut self.told, true) {
             self.emit(TurnEventKind::TextDelta { text: words.clone() });
             self.push_parts(vec![Part::text(words)], None);
         }
@@ -532,7 +608,7 @@ impl Leg {
         result.cancelled_by = stop.cancelled_by;
         result.streamed.clone_from(&self.streamed);
         if let Some(words) = stop.user_content {
-            result.content = words;
+            result.replace_content(words);
         }
         self.fill(&mut result);
         result
@@ -553,6 +629,12 @@ impl Leg {
             return answers.next().map(|m| m.text()).unwrap_or_default();
         }
         answers.map(|m| m.text()).find(|t| !t.trim().is_empty()).unwrap_or_default()
+    }
+
+    /// Nothing more is taken from now on; these are the messages.
+    pub(crate) fn close(&mut self) -> Vec<Arc<Message>> {
+        self.closed = true;
+        self.messages.clone()
     }
 
     /// The leg's last event. After it nothing can follow.

@@ -5,10 +5,13 @@
 
 mod leg;
 
-use std::sync::Arc;
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering::Relaxed},
+};
 
 use parking_lot::Mutex;
-use turnwright_core::{CallId, History, HistoryError, HistorySnapshot, Message, Sources, history};
+use turnwright_core::{CallId, History, HistoryError, HistorySnapshot, Message, MessageId, Sources, history};
 use turnwright_hook::{DispatchLog, HookFailure, HookPoint};
 
 pub(crate) use leg::{Leg, LegParts};
@@ -18,6 +21,9 @@ use crate::{event::TurnEventKind, queue::EventQueue, tool::CallSink};
 pub(crate) struct Ledger {
     leg: Mutex<Leg>,
     queue: Arc<EventQueue>,
+    sources: Sources,
+    /// How many ids the next commits may need.
+    ids_wanted: AtomicUsize,
     #[cfg(feature = "commit-probe")]
     probe: Option<crate::agent::CommitProbe>,
 }
@@ -25,8 +31,10 @@ pub(crate) struct Ledger {
 impl Ledger {
     pub(crate) fn new(parts: LegParts, queue: Arc<EventQueue>, sources: Sources) -> Self {
         Self {
-            leg: Mutex::new(Leg::new(parts, queue.clone(), sources)),
+            leg: Mutex::new(Leg::new(parts, queue.clone(), sources.clone())),
             queue,
+            sources,
+            ids_wanted: AtomicUsize::new(Leg::SPARE_IDS),
             #[cfg(feature = "commit-probe")]
             probe: None,
         }
@@ -38,15 +46,29 @@ impl Ledger {
         self
     }
 
-    /// One commit.
+    /// One commit. The time and the ids it may need are drawn before the lock is taken: their sources are the embedder's.
     pub(crate) fn with<R>(&self, commit: impl FnOnce(&mut Leg) -> R) -> R {
         #[cfg(feature = "commit-probe")]
         if let Some(probe) = &self.probe {
             probe();
         }
-        let out = commit(&mut self.leg.lock());
+        let now = self.sources.clock.now();
+        let wanted = self.ids_wanted.swap(0, Relaxed);
+        let ids: Vec<MessageId> = (0..wanted).map(|_| self.sources.id()).collect();
+        let out = {
+            let mut leg = self.leg.lock();
+            leg.prepare(now, ids);
+            let out = commit(&mut leg);
+            self.ids_wanted.store(leg.ids_wanted(), Relaxed);
+            out
+        };
         self.queue.wake();
         out
+    }
+
+    /// A look that changes nothing.
+    pub(crate) fn read<R>(&self, look: impl FnOnce(&Leg) -> R) -> R {
+        look(&self.leg.lock())
     }
 }
 
@@ -57,11 +79,11 @@ impl History for Ledger {
     }
 
     fn snapshot(&self) -> HistorySnapshot {
-        self.leg.lock().history()
+        self.read(Leg::history)
     }
 
     fn revision(&self) -> u64 {
-        self.leg.lock().revision()
+        self.read(Leg::revision)
     }
 }
 

@@ -431,6 +431,11 @@ impl TurnMachine {
         self.stop(stop);
     }
 
+    /// The leg is dropped where it stands, and nothing is fired any more. An end that was reached before stays.
+    pub fn abandon(&mut self, stop: Stop) {
+        self.cancel_parking(stop);
+    }
+
     /// How this leg ends, as far as it is known.
     pub fn leg_stop(&self) -> LegStop {
         self.leg_stop.unwrap_or(LegStop::Terminal)
@@ -453,7 +458,7 @@ impl TurnMachine {
     /// # Errors
     /// [`MachineError`] when the turn is over or still runs.
     pub fn resume(&mut self, decided: bool) -> Result<(), MachineError> {
-        if self.at != At::Over || self.parked.is_none() {
+        if self.schema != Self::SCHEMA || self.at != At::Over || self.parked.is_none() {
             return Err(MachineError { step: self.next(), fed: "resume".into() });
         }
         self.leg += 1;

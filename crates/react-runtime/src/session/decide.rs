@@ -28,7 +28,8 @@ impl Session {
     /// [`DecideError`]; the turn is as it was.
     ///
     /// # Cancel safety
-    /// Dropped before it is ready, the decision is not recorded here; deciding again succeeds.
+    /// Dropped before it is ready, the decision is not recorded here, though the store may hold it already: decide
+    /// again, which overwrites it.
     pub async fn decide(&self, decision: &Decision) -> Result<Vec<ApprovalRequest>, DecideError> {
         // One decision after the other, and none beside a leg that starts: each is made on top of the one before.
         let _turnstile = self.0.turnstile.lock().await;

@@ -4,20 +4,29 @@ mod decide;
 mod handle;
 mod start;
 
-use std::sync::{Arc, Weak};
+use std::{
+    panic::AssertUnwindSafe,
+    sync::{Arc, Weak},
+    time::Duration,
+};
 
+use futures::FutureExt;
 use parking_lot::Mutex;
-use turnwright_core::{ApprovalRequest, ErrorInfo, Message, SessionId};
+use turnwright_core::{ApprovalRequest, ErrorInfo, Message, SessionId, panic::panic_text};
 
 pub use decide::DecideError;
 pub use handle::TurnHandle;
+pub(crate) use start::is_sayable;
 pub use start::{Input, StartError};
 
 use crate::{
     agent::AgentInner,
     snapshot::TurnSnapshot,
-    store::{SessionCommit, StoreError, StoredSession},
+    store::{CommitId, SessionCommit, SessionStore, StoreError, StoredSession},
 };
+
+/// How long a store may take over one change.
+pub const SAVE_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A conversation with an agent. Clones, and what [`crate::Agent::open_session`] returns for the same id while one is
 /// alive, are the same session; it is forgotten when the last one is dropped.
@@ -34,12 +43,21 @@ pub(crate) struct SessionInner {
 
 struct State {
     messages: Vec<Arc<Message>>,
-    /// How many of the messages the store holds.
-    stored: usize,
+    stored: Stored,
     /// The turn that waits, if one does.
     snapshot: Option<TurnSnapshot>,
     /// Whether a leg runs.
     busy: bool,
+}
+
+/// What is known of the session in the store.
+#[derive(Clone, Copy)]
+struct Stored {
+    /// How many of the messages it holds.
+    messages: usize,
+    revision: u64,
+    /// A change whose outcome is not known, since nobody waited for it.
+    in_flight: Option<CommitId>,
 }
 
 impl Session {
@@ -60,7 +78,15 @@ impl Session {
 
     /// Whether a turn is suspended or drained, so that it can be resumed.
     pub fn is_parked(&self) -> bool {
-        self.0.state.lock().snapshot.is_some()
+        let state = self.0.state.lock();
+        !state.busy && state.snapshot.is_some()
+    }
+
+    /// Whether the process that ran the turn's last leg went away in the middle of it. Which of its calls took effect is
+    /// not known, so it is not resumed: [`Session::cancel_parked`] ends it.
+    pub fn is_interrupted(&self) -> bool {
+        let state = self.0.state.lock();
+        !state.busy && state.snapshot.as_ref().is_some_and(|s| s.running)
     }
 
     /// What the suspended turn waits for.
@@ -85,7 +111,7 @@ impl std::fmt::Debug for Session {
 impl SessionInner {
     pub(crate) fn new(id: SessionId, agent: Arc<AgentInner>, stored: StoredSession) -> Arc<Self> {
         let state = State {
-            stored: stored.messages.len(),
+            stored: Stored { messages: stored.messages.len(), revision: stored.revision, in_flight: None },
             messages: stored.messages,
             snapshot: stored.snapshot,
             busy: false,
@@ -95,34 +121,64 @@ impl SessionInner {
 
     /// Commits what the store does not hold yet. Without a store nothing is to be done.
     ///
-    /// A commit whose future was dropped may have been applied all the same; the next one finds out.
+    /// A change whose future was dropped may have been applied all the same; the next one finds out by its id. A store
+    /// that panics, or takes longer than [`SAVE_TIMEOUT`], has failed.
     pub(crate) async fn save(
         &self,
         messages: Vec<Arc<Message>>,
         snapshot: Option<TurnSnapshot>,
     ) -> Result<(), StoreError> {
         let Some(store) = &self.agent.store else { return Ok(()) };
-        let after = self.state.lock().stored;
-        let commit = |after: usize, snapshot| SessionCommit {
+        let saving = AssertUnwindSafe(self.save_to(&**store, messages, snapshot)).catch_unwind();
+        match tokio::time::timeout(SAVE_TIMEOUT, saving).await {
+            Ok(Ok(saved)) => saved,
+            Ok(Err(panic)) => Err(StoreError::Backend(format!("it panicked: {}", panic_text(&*panic)))),
+            Err(_) => Err(StoreError::Backend(format!("it did not answer within {SAVE_TIMEOUT:?}"))),
+        }
+    }
+
+    async fn save_to(
+        &self,
+        store: &dyn SessionStore,
+        messages: Vec<Arc<Message>>,
+        snapshot: Option<TurnSnapshot>,
+    ) -> Result<(), StoreError> {
+        let id = self.agent.sources.id();
+        let before = {
+            let mut state = self.state.lock();
+            let before = state.stored;
+            state.stored.in_flight = Some(id);
+            before
+        };
+        let change = |stored: Stored, snapshot| SessionCommit {
             session: self.id.clone(),
-            after,
-            messages: messages.get(after..).unwrap_or_default().to_vec(),
+            id,
+            base: stored.revision,
+            messages: messages.get(stored.messages..).unwrap_or_default().to_vec(),
             snapshot,
         };
-        match store.commit(commit(after, snapshot.clone())).await {
-            Err(StoreError::Conflict { found, .. }) if found > after => {
-                let held = store.load(&self.id).await?.unwrap_or_default().messages;
-                let ours = messages.get(..found).unwrap_or_default();
-                let is_ours = ours.len() == held.len() && ours.iter().zip(&held).all(|(a, b)| a.id == b.id);
-                if !is_ours {
-                    return Err(StoreError::Conflict { session: self.id.clone(), expected: after, found });
+        let done = |base: u64| Stored { messages: messages.len(), revision: base + 1, in_flight: None };
+        let stored = match store.commit(change(before, snapshot.clone())).await {
+            Ok(()) => done(before.revision),
+            Err(conflict @ StoreError::Conflict { .. }) => {
+                let held = store.load(&self.id).await?.unwrap_or_default();
+                // Our own last change, which nobody waited for, was applied after all: this one goes on top.
+                if held.last_commit.is_none() || held.last_commit != before.in_flight {
+                    return Err(conflict);
                 }
-                store.commit(commit(found, snapshot)).await?;
+                let held = Stored { messages: held.messages.len(), revision: held.revision, in_flight: None };
+                store.commit(change(held, snapshot)).await?;
+                done(held.revision)
             }
-            other => other?,
-        }
-        self.state.lock().stored = messages.len();
+            Err(other) => return Err(other),
+        };
+        self.state.lock().stored = stored;
         Ok(())
+    }
+
+    /// A leg could not be spawned: the session is as it was.
+    pub(crate) fn not_started(&self) {
+        self.state.lock().busy = false;
     }
 
     /// The leg is over: the session is free for the next one.

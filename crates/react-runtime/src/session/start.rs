@@ -1,6 +1,6 @@
 //! Starting legs.
 
-use std::sync::Arc;
+use std::sync::{Arc, atomic::AtomicBool};
 
 use parking_lot::Mutex;
 use tokio::sync::watch;
@@ -12,7 +12,7 @@ use turnwright_hook::ToolDecision;
 
 use super::{Session, TurnHandle};
 use crate::{
-    driver::{LastWords, LegRt, denied, drive},
+    driver::{LastWords, LegRt, Spawned, drive, refused},
     event::TurnEventKind,
     ledger::{Ledger, LegParts},
     machine::TurnMachine,
@@ -40,6 +40,11 @@ impl From<Vec<Part>> for Input {
     }
 }
 
+/// Whether a user can say this: at least one part, all of them text or images.
+pub(crate) fn is_sayable(parts: &[Part]) -> bool {
+    !parts.is_empty() && parts.iter().all(|p| matches!(p, Part::Text { .. } | Part::Image(_)))
+}
+
 /// Why no leg was started. Nothing was changed.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
@@ -59,6 +64,9 @@ pub enum StartError {
     /// The message holds nothing, or what a user cannot say.
     #[error("a message needs at least one part, all of them text or images")]
     InvalidInput,
+    /// The process that ran the turn went away in the middle of a leg: which calls took effect is not known.
+    #[error("the process that ran the turn went away in the middle of it: end it with `cancel_parked`")]
+    Interrupted,
     /// The agent has other tools than the turn was begun with.
     #[error("the turn was begun with another set of tools")]
     ToolsChanged,
@@ -77,7 +85,7 @@ impl Session {
     /// [`StartError`]; the session is as it was.
     pub fn start(&self, input: impl Into<Input>) -> Result<TurnHandle, StartError> {
         let Input(parts) = input.into();
-        if parts.is_empty() || !parts.iter().all(|p| matches!(p, Part::Text { .. } | Part::Image(_))) {
+        if !is_sayable(&parts) {
             return Err(StartError::InvalidInput);
         }
         let agent = &self.0.agent;
@@ -103,6 +111,7 @@ impl Session {
             state: TurnState::new(),
             cancelled: None,
             resolved: Vec::new(),
+            begun_from: None,
             parts: LegParts {
                 machine: TurnMachine::new(agent.limits),
                 messages,
@@ -117,6 +126,9 @@ impl Session {
     }
 
     /// Starts the next leg of the suspended or drained turn. A suspended one needs at least one decision since.
+    ///
+    /// With a store, a mark is stored before anything runs: when the process goes away in the middle of the leg, whoever
+    /// opens the session finds it interrupted, and no call runs twice.
     ///
     /// # Errors
     /// [`StartError`]; the turn is as it was.
@@ -136,15 +148,17 @@ impl Session {
     fn next_leg(&self, cancelled: Option<CancelCause>) -> Result<TurnHandle, StartError> {
         let agent = &self.0.agent;
         agent.spawn.check()?;
-        let Ok(_turnstile) = self.0.turnstile.try_lock() else { return Err(StartError::Busy) };
+        let now = agent.sources.clock.now();
+        let Ok(turnstile) = self.0.turnstile.try_lock() else { return Err(StartError::Busy) };
         let mut state = self.0.state.lock();
         if state.busy {
             return Err(StartError::Busy);
         }
         let snapshot = state.snapshot.clone().ok_or(StartError::NothingToResume)?;
-        let leg = next_leg(snapshot, state.messages.clone(), agent, cancelled)?;
+        let leg = next_leg(snapshot, state.messages.clone(), agent, cancelled, now)?;
         state.busy = true;
         drop(state);
+        drop(turnstile);
         self.spawn(leg)
     }
 
@@ -193,10 +207,19 @@ impl Session {
             outcome,
             request: Mutex::default(),
             abort: Mutex::default(),
+            parked: Mutex::default(),
+            begun_from: new.begun_from,
+            is_iteration_open: AtomicBool::new(false),
+            spawned: Spawned::default(),
             agent: agent.clone(),
         });
         let last = LastWords::of(&rt);
-        agent.spawn.spawn(Box::pin(drive(rt, last)))?;
+        if let Err(refused) = agent.spawn.spawn(Box::pin(drive(rt.clone(), last))) {
+            // The future is gone and never ran: nothing happened.
+            self.0.not_started();
+            return Err(refused);
+        }
+        rt.spawned();
         Ok(handle)
     }
 }
@@ -209,6 +232,8 @@ struct NewLeg {
     state: TurnState,
     cancelled: Option<CancelCause>,
     resolved: Vec<TurnEventKind>,
+    /// What the leg goes on from.
+    begun_from: Option<TurnSnapshot>,
     parts: LegParts,
 }
 
@@ -218,16 +243,20 @@ fn next_leg(
     messages: Vec<Arc<Message>>,
     agent: &crate::agent::AgentInner,
     cancelled: Option<CancelCause>,
+    now: Timestamp,
 ) -> Result<NewLeg, StartError> {
     if snapshot.schema != TurnSnapshot::SCHEMA {
         let words = format!("its schema is {}, this program reads {}", snapshot.schema, TurnSnapshot::SCHEMA);
         return Err(StartError::Unreadable(super::unreadable(words)));
     }
+    if snapshot.running && cancelled.is_none() {
+        return Err(StartError::Interrupted);
+    }
     if snapshot.tools != agent.fingerprint && cancelled.is_none() {
         return Err(StartError::ToolsChanged);
     }
+    let begun_from = Some(TurnSnapshot { running: true, ..snapshot.clone() });
     let TurnSnapshot { mut machine, mut batch, transaction, .. } = snapshot;
-    let now = agent.sources.clock.now();
     let (mut decided, mut undecided, mut resolved) = (0, 0, Vec::new());
     for entry in batch.iter_mut().flat_map(|b| &mut b.calls).filter(|e| e.is_pending()) {
         let id = entry.call.id.clone();
@@ -245,7 +274,9 @@ fn next_leg(
         };
         decided += 1;
         let allowed = matches!(verdict, Verdict::Allow { .. });
-        resolved.push(TurnEventKind::ApprovalResolved { id, allowed, actor });
+        if cancelled.is_none() {
+            resolved.push(TurnEventKind::ApprovalResolved { id, allowed, actor });
+        }
         match verdict {
             Verdict::Allow { edit } => {
                 entry.decision = Some(ToolDecision::Allowed);
@@ -258,12 +289,13 @@ fn next_leg(
             }
             Verdict::Deny { reason } => {
                 let reason = reason.unwrap_or_else(|| "a person denied it".into());
-                entry.result = Some(denied(&entry.call, &reason));
+                entry.result = Some(refused(&entry.call, &reason));
                 entry.decision = Some(ToolDecision::Denied(reason));
             }
         }
     }
-    if undecided > 0 && decided == 0 && cancelled.is_none() {
+    let runnable = batch.iter().flat_map(|b| &b.calls).any(|e| e.result.is_none() && !e.is_pending());
+    if undecided > 0 && decided == 0 && !runnable && cancelled.is_none() {
         return Err(StartError::Undecided(undecided));
     }
     machine.resume(decided > 0).map_err(|e| StartError::Unreadable(super::unreadable(e)))?;
@@ -275,6 +307,7 @@ fn next_leg(
         state: TurnState::restore(snapshot.state),
         cancelled,
         resolved,
+        begun_from,
         parts: LegParts {
             machine,
             messages,
@@ -299,6 +332,7 @@ impl LegRt {
             agent: self.ctx.agent().into(),
             started_at: self.ctx.started_at(),
             tools: self.agent.fingerprint.clone(),
+            running: false,
             machine: leg.machine.at_rest(),
             turn_start: leg.turn_start(),
             batch: leg.batch.clone(),

@@ -29,13 +29,15 @@ impl MemoryStore {
 
     fn apply(&self, change: SessionCommit) -> Result<(), StoreError> {
         let mut sessions = self.0.lock();
-        let found = sessions.get(&change.session).map_or(0, |s| s.messages.len());
-        if found != change.after {
-            return Err(StoreError::Conflict { session: change.session, expected: change.after, found });
+        let found = sessions.get(&change.session).map_or(0, |s| s.revision);
+        if found != change.base {
+            return Err(StoreError::Conflict { session: change.session, expected: change.base, found });
         }
         let stored = sessions.entry(change.session).or_default();
         stored.messages.extend(change.messages);
         stored.snapshot = change.snapshot;
+        stored.revision += 1;
+        stored.last_commit = Some(change.id);
         Ok(())
     }
 }

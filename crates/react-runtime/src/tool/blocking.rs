@@ -9,7 +9,7 @@ use std::{
 };
 
 use tokio::sync::{Semaphore, oneshot};
-use turnwright_core::panic::panic_text;
+use turnwright_core::{ErrorInfo, ErrorKind, panic::panic_text};
 
 use super::ToolError;
 
@@ -55,7 +55,10 @@ impl BlockingPool {
         std::thread::Builder::new().name(name).spawn(body).map_err(ToolError::abort)?;
         match rx.await {
             Ok(Ok(value)) => Ok(value),
-            Ok(Err(panic)) => Err(ToolError::model(format!("the tool panicked: {panic}"))),
+            Ok(Err(panic)) => {
+                let message = format!("the tool panicked: {panic}");
+                Err(ToolError::info(ErrorInfo::new(ErrorKind::Panic, message)))
+            }
             Err(_) => Err(ToolError::model("the tool's thread is gone")),
         }
     }

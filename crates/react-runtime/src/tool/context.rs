@@ -17,8 +17,10 @@ pub(crate) trait CallSink: Send + Sync {
 
 /// The context of one tool call: a cheap handle, taken by value, that may be moved into threads and closures.
 ///
-/// When the call ends (result, deadline, cancel) its fence closes: every effect through this handle is refused from
-/// then on with [`Fenced`], and a late result of a blocking body is refused and counted.
+/// When the call ends (result, deadline, cancel) its fence closes: [`ToolContext::check_open`] and
+/// [`ToolContext::progress`] are refused from then on with [`Fenced`], and a late result of a blocking body is refused
+/// and counted. The turn's history and state, reached through [`ToolContext::turn`], are the turn's and stay open as long
+/// as it is: code that cannot be cancelled checks the fence before it touches them.
 #[derive(Clone)]
 pub struct ToolContext(Arc<Inner>);
 

@@ -3,7 +3,7 @@
 use std::error::Error;
 
 use turnwright_control::ControlError;
-use turnwright_core::error::with_causes;
+use turnwright_core::{ErrorInfo, ErrorKind, error::with_causes};
 
 /// Why a call has no output. Not itself an `Error`, so that `?` takes every error: a plain one goes back to the model,
 /// a [`ControlError`] among its causes ends the turn with its stop reason.
@@ -13,9 +13,9 @@ pub struct ToolError(pub(crate) Kind);
 #[derive(Debug)]
 pub(crate) enum Kind {
     /// Goes back to the model.
-    Model(String),
+    Model(ErrorInfo),
     /// Ends the turn as failed.
-    Abort(String),
+    Abort(ErrorInfo),
     /// Ends the turn with its own reason.
     Control(ControlError),
 }
@@ -23,21 +23,33 @@ pub(crate) enum Kind {
 impl ToolError {
     /// An error for the model, in words it can act on.
     pub fn model(message: impl Into<String>) -> Self {
-        Self(Kind::Model(message.into()))
+        Self::info(ErrorInfo::new(ErrorKind::ToolFailed, message))
+    }
+
+    /// An error for the model with a kind and retry advice of its own, which layers decide on.
+    pub fn info(error: ErrorInfo) -> Self {
+        Self(Kind::Model(error))
     }
 
     /// An error that ends the turn as failed: for faults the model can do nothing about.
     pub fn abort(error: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
-        Self(Kind::Abort(error.into().to_string()))
+        let error: Box<dyn Error + Send + Sync> = error.into();
+        Self(match error.downcast::<ErrorInfo>() {
+            Ok(info) => Kind::Abort(*info),
+            Err(other) => Kind::Abort(ErrorInfo::new(ErrorKind::ToolFailed, with_causes(&*other))),
+        })
     }
 }
 
 impl<E: Error + Send + Sync + 'static> From<E> for ToolError {
     fn from(e: E) -> Self {
-        match ControlError::find_in(&e) {
-            Some(control) => Self(Kind::Control(control.clone())),
+        if let Some(control) = ControlError::find_in(&e) {
+            return Self(Kind::Control(control.clone()));
+        }
+        match (&e as &(dyn Error + 'static)).downcast_ref::<ErrorInfo>() {
+            Some(info) => Self::info(info.clone()),
             // A model can only act on what it is told: the causes too.
-            None => Self(Kind::Model(with_causes(&e))),
+            None => Self::model(with_causes(&e)),
         }
     }
 }

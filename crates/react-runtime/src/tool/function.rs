@@ -5,7 +5,7 @@ use std::{marker::PhantomData, time::Duration};
 use schemars::{JsonSchema, generate::SchemaSettings};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
-use turnwright_core::{Concurrency, ToolDefinition};
+use turnwright_core::{Concurrency, ErrorInfo, ErrorKind, ToolDefinition};
 
 use super::{IntoToolOutput, Tool, ToolContext, ToolError, ToolOutput};
 
@@ -89,7 +89,8 @@ where
 }
 
 fn invalid_arguments(tool: &str, e: &serde_json::Error) -> ToolError {
-    ToolError::model(format!("the arguments do not fit the schema of {tool:?}: {e}"))
+    let message = format!("the arguments do not fit the schema of {tool:?}: {e}");
+    ToolError::info(ErrorInfo::new(ErrorKind::InvalidArguments, message))
 }
 
 /// The JSON schema of an argument type, as providers accept it: one object schema without references.
