@@ -9,6 +9,7 @@
 
 mod approvals;
 mod control;
+mod edges;
 mod hostile;
 mod support;
 mod sweep;

@@ -34,10 +34,10 @@ pub(super) async fn run(rt: &LegRt, worked: Result<LegOutcome, Exit>) {
         true => None,
         false => rt.save_terminal().await.err().map(ErrorInfo::from),
     };
-    let saved = rt.ledger.read(|leg| leg.revision());
+    let saved = rt.ledger.read(Leg::revision);
     let was_cut = rt.ledger.read(|leg| leg.machine.was_cut());
     let until = was_cut.then(|| rt.ctx.sources().clock.instant() + UNWIND_BUDGET);
-    while let Step::Fire(point) = rt.ledger.read(|leg| leg.next()) {
+    while let Step::Fire(point) = rt.ledger.read(Leg::next) {
         let dispatch = Dispatch::new().log(&*rt.ledger).unwinding(until);
         rt.fire_owed(point, dispatch, crashed.as_ref()).await;
         if let Err(exit) = rt.feed(Fed::Done) {
@@ -46,7 +46,7 @@ pub(super) async fn run(rt: &LegRt, worked: Result<LegOutcome, Exit>) {
         }
     }
     let snapshot = if rt.is_parked() { rt.save_parked_again().await } else { None };
-    if snapshot.is_none() && crashed.is_none() && rt.ledger.read(|leg| leg.revision()) != saved {
+    if snapshot.is_none() && crashed.is_none() && rt.ledger.read(Leg::revision) != saved {
         crashed = rt.save_terminal().await.err().map(ErrorInfo::from);
     }
     let outcome = outcome(rt, crashed);

@@ -9,6 +9,7 @@ use turnwright_llm_stream::LlmResponse;
 use super::LegRt;
 use crate::{
     event::TurnEventKind,
+    ledger::Leg,
     machine::{Fed, LegStop, Stop},
 };
 
@@ -31,7 +32,7 @@ impl LegRt {
     }
 
     async fn after_turn_in_work(&self) -> Result<(), Exit> {
-        let mut result = self.ledger.read(|leg| leg.attempt_result());
+        let mut result = self.ledger.read(Leg::attempt_result);
         let before = result.content.clone();
         let dispatch = Dispatch::new().log(&*self.ledger);
         let answer = self.or_cancel(self.agent.hooks.after_turn(&self.ctx, &mut result, dispatch)).await??;
@@ -141,7 +142,7 @@ impl LegRt {
                 *self.request.lock() = Some(request);
                 out
             }
-            HookPoint::AfterLlmResponse => match self.ledger.read(|leg| leg.response()) {
+            HookPoint::AfterLlmResponse => match self.ledger.read(Leg::response) {
                 Some(response) => hooks.after_llm_response(ctx, &response, dispatch).await,
                 // Cut between BEFORE_LLM and the call: there is no answer, only why.
                 None => {
@@ -156,7 +157,7 @@ impl LegRt {
                 hooks.before_tool_execution(ctx, &calls, dispatch).await
             }
             HookPoint::AfterToolExecution => {
-                let results = self.ledger.read(|leg| leg.results());
+                let results = self.ledger.read(Leg::results);
                 hooks.after_tool_execution(ctx, &results, dispatch).await
             }
             HookPoint::AfterApproval => match self.ledger.read(|leg| leg.transaction.clone()) {

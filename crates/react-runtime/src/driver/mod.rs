@@ -119,8 +119,8 @@ pub(crate) async fn drive(rt: Arc<LegRt>, mut last: LastWords) {
             cause = rt.interrupt.cancelled() => Err(Exit::Control(ControlError::from(cause))),
             cause = rt.cancelled_and_grace() => Err(Exit::Control(ControlError::from(cause))),
             // It ends by a panic of the channel only.
-            panic = watch => Err(panicked("the control channel", panic.err())),
-            out = &mut work => out.unwrap_or_else(|panic| Err(panicked("the turn", Some(panic)))),
+            panic = watch => Err(panicked("the control channel", panic.err().as_deref())),
+            out = &mut work => out.unwrap_or_else(|panic| Err(panicked("the turn", Some(&*panic)))),
         }
     };
     // The work, and everything it borrowed, goes here. A destructor of the user's that panics changes nothing.
@@ -131,8 +131,8 @@ pub(crate) async fn drive(rt: Arc<LegRt>, mut last: LastWords) {
     last.0 = None;
 }
 
-fn panicked(who: &str, payload: Option<Box<dyn Any + Send>>) -> Exit {
-    let words = payload.as_deref().map_or("no message", |p| panic_text(p));
+fn panicked(who: &str, payload: Option<&(dyn Any + Send)>) -> Exit {
+    let words = payload.map_or("no message", |p| panic_text(p));
     Exit::failed(ErrorKind::Panic, format!("{who} panicked: {words}"))
 }
 
@@ -247,7 +247,7 @@ impl LegRt {
     /// Gives the session back, tells the reader, and answers whoever waits. In this order, so that a caller who saw the
     /// last event can start the next turn.
     pub(crate) fn end(&self, outcome: &LegOutcome, snapshot: Option<TurnSnapshot>) {
-        let messages = self.ledger.with(|leg| leg.close());
+        let messages = self.ledger.with(Leg::close);
         self.session.leg_ended(messages, snapshot);
         self.ledger.with(|leg| leg.finish(outcome));
         self.outcome.send_replace(Some(outcome.clone()));

@@ -13,7 +13,7 @@ use crate::{ledger::Leg, machine::Fed};
 impl LegRt {
     /// The request as it enters the interceptors, and the revision of the history in it.
     pub(crate) fn build_request(&self) -> (LlmRequest, u64) {
-        let history = self.ledger.read(|leg| leg.history());
+        let history = self.ledger.read(Leg::history);
         let mut request = self.agent.request.clone();
         request.messages = history.messages;
         (request, history.revision)
@@ -22,7 +22,7 @@ impl LegRt {
     pub(crate) async fn call_model(&self) -> Result<(), Exit> {
         // What BEFORE_LLM hooks appended belongs into the request.
         let shown = self.request.lock().take();
-        let revision = self.ledger.read(|leg| leg.revision());
+        let revision = self.ledger.read(Leg::revision);
         let request = match shown {
             Some((request, built)) if built == revision => request,
             _ => self.build_request().0,

@@ -44,7 +44,9 @@ impl Core<scope::AgentRun> for AgentRunCore<'_> {
 impl Core<scope::Turn> for TurnCore<'_> {
     async fn call(&self, ctx: &TurnContext, (): (), _: &CallState<scope::Turn>) -> Result<LegOutcome, Exit> {
         let rt = self.0;
-        rt.mark_running().await?;
+        if rt.begun_from.is_some() {
+            Box::pin(rt.mark_running()).await?;
+        }
         loop {
             match rt.next() {
                 Step::LeaveWork => return Ok(rt.leg_outcome()),

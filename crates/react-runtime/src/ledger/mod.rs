@@ -3,6 +3,9 @@
 //! Text, calls and results are committed here in the same synchronous step that shows them, so that whatever was
 //! visible is recorded. Commits are short, run no user code, and hold one lock; the reader is woken after it is gone.
 
+mod answer;
+mod calls;
+mod end;
 mod leg;
 
 use std::sync::{

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 use turnwright_core::CancelCause;
+use turnwright_hook::TurnAnswer;
 
 use super::*;
 

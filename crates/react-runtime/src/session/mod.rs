@@ -129,7 +129,7 @@ impl SessionInner {
         snapshot: Option<TurnSnapshot>,
     ) -> Result<(), StoreError> {
         let Some(store) = &self.agent.store else { return Ok(()) };
-        let saving = AssertUnwindSafe(self.save_to(&**store, messages, snapshot)).catch_unwind();
+        let saving = AssertUnwindSafe(Box::pin(self.save_to(&**store, messages, snapshot))).catch_unwind();
         match tokio::time::timeout(SAVE_TIMEOUT, saving).await {
             Ok(Ok(saved)) => saved,
             Ok(Err(panic)) => Err(StoreError::Backend(format!("it panicked: {}", panic_text(&*panic)))),

@@ -1,0 +1,66 @@
+//! The calls of an answer and their results.
+
+use std::sync::Arc;
+
+use turnwright_core::{CallId, ErrorInfo, ErrorKind, Message, Synthetic, Timestamp, ToolCall, ToolResult};
+use turnwright_hook::ToolDecision;
+
+use super::leg::Leg;
+use crate::{event::TurnEventKind, snapshot::BatchCall};
+
+impl Leg {
+    pub(crate) fn batch_call(&mut self, id: &CallId) -> Option<&mut BatchCall> {
+        self.batch.as_mut()?.calls.iter_mut().find(|c| c.call.id == *id)
+    }
+
+    /// Commits a result and shows it. A late one is refused.
+    pub(crate) fn tool_done(&mut self, id: &CallId, result: ToolResult) -> bool {
+        match self.batch_call(id) {
+            Some(entry) if entry.result.is_none() => entry.result = Some(result.clone()),
+            _ => return false,
+        }
+        self.emit(TurnEventKind::ToolResult(result));
+        true
+    }
+
+    pub(crate) fn tool_progress(&mut self, id: &CallId, text: String) -> bool {
+        let open = self.batch_call(id).is_some_and(|entry| entry.result.is_none());
+        if open {
+            self.emit(TurnEventKind::ToolProgress { id: id.clone(), text });
+        }
+        open
+    }
+
+    /// A layer rewrote a call, and the gate asks about the rewrite: nothing ran, and this is what is asked.
+    pub(crate) fn tool_asks(&mut self, call: ToolCall, reason: String, expires_at: Option<Timestamp>) {
+        if let Some(entry) = self.batch_call(&call.id.clone()) {
+            entry.decision = Some(ToolDecision::Pending(reason));
+            entry.expires_at = expires_at;
+            entry.allowed = None;
+            entry.rewritten = Some(call);
+        }
+    }
+
+    /// Every call has a result: they become history, in model order.
+    pub(crate) fn close_batch(&mut self) {
+        let Some(batch) = self.batch.take() else { return };
+        let mut results = Vec::with_capacity(batch.calls.len());
+        for entry in batch.calls {
+            let result = entry.result.unwrap_or_else(|| interrupted_result(&entry.call));
+            let id = self.id();
+            self.push(Message::tool(id, result.clone()));
+            results.push(result);
+        }
+        self.results = results.into();
+        self.flush_deferred();
+    }
+
+    pub(crate) fn results(&self) -> Arc<[ToolResult]> {
+        self.results.clone()
+    }
+}
+
+pub(super) fn interrupted_result(call: &ToolCall) -> ToolResult {
+    let message = "not finished: the turn was interrupted. It may have had effects";
+    ToolResult::synthetic(call, Synthetic::Interrupted, ErrorInfo::new(ErrorKind::NotRun, message))
+}

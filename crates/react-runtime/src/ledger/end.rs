@@ -1,0 +1,115 @@
+//! How a leg ends: the history made legal, the result, the last event.
+
+use std::sync::Arc;
+
+use turnwright_core::{AgentResult, CancelKind, LegOutcome, Message, Part, Role, StopReason};
+
+use super::{calls::interrupted_result, leg::Leg};
+use crate::{
+    event::{TurnEventKind, TurnFinished},
+    machine::Stop,
+};
+
+impl Leg {
+    /// Makes the history legal, whatever happened: the partial answer is kept, open calls are answered.
+    pub(crate) fn seal(&mut self) {
+        let reason = interrupt_reason(self.machine.stop_reason());
+        if let Some(stream) = self.stream.take() {
+            let mut response = self.keep_shown(stream, reason);
+            response.error = self.machine.stop_reason().and_then(|s| s.error.clone()).or(response.error);
+            self.response = Some(Arc::new(response));
+        }
+        if let Some(batch) = &mut self.batch {
+            let mut answered = Vec::new();
+            for entry in batch.calls.iter_mut().filter(|e| e.result.is_none()) {
+                let result = interrupted_result(&entry.call);
+                answered.push(result.clone());
+                entry.result = Some(result);
+            }
+            for result in answered {
+                self.emit(TurnEventKind::ToolResult(result));
+            }
+        }
+        self.close_batch();
+        self.flush_deferred();
+        if let Some(transaction) = &mut self.transaction {
+            transaction.seal();
+        }
+        if let Some(words) = self.machine.stop_reason().and_then(|s| s.user_content.clone())
+            && self.machine.was_cut()
+            && self.result.is_none()
+        {
+            self.tell_user(words);
+        }
+    }
+
+    /// Shows the user words that are not the model's: they are history too. Once a turn.
+    pub(crate) fn tell_user(&mut self, words: String) {
+        if !std::mem::replace(&mut self.told, true) {
+            self.emit(TurnEventKind::TextDelta { text: words.clone() });
+            self.push_parts(vec![Part::text(words)], None);
+        }
+    }
+
+    /// What the turn, as far as it went, comes to.
+    pub(crate) fn attempt_result(&self) -> AgentResult {
+        let stop = self.machine.stop_reason().cloned().unwrap_or_else(|| Stop::reason(StopReason::Completed));
+        let mut result = AgentResult::new(self.visible_text(stop.reason), stop.reason);
+        result.error = stop.error;
+        result.cancelled_by = stop.cancelled_by;
+        result.streamed.clone_from(&self.streamed);
+        if let Some(words) = stop.user_content {
+            result.replace_content(words);
+        }
+        self.fill(&mut result);
+        result
+    }
+
+    /// Figures that only the ledger knows.
+    pub(crate) fn fill(&self, result: &mut AgentResult) {
+        result.usage = self.usage;
+        result.iterations = self.machine.iterations();
+        result.attempts = self.machine.attempt();
+    }
+
+    /// The final answer is the last response's own; a turn that was cut or stopped shows its last words.
+    pub(crate) fn visible_text(&self, reason: StopReason) -> String {
+        let turn = self.messages.get(self.turn_start..).unwrap_or_default();
+        let mut answers = turn.iter().rev().filter(|m| m.role == Role::Assistant);
+        if reason == StopReason::Completed {
+            return answers.next().map(|m| m.text()).unwrap_or_default();
+        }
+        answers.map(|m| m.text()).find(|t| !t.trim().is_empty()).unwrap_or_default()
+    }
+
+    /// Nothing more is taken from now on; these are the messages.
+    pub(crate) fn close(&mut self) -> Vec<Arc<Message>> {
+        self.closed = true;
+        self.messages.clone()
+    }
+
+    /// The leg's last event. After it nothing can follow.
+    pub(crate) fn finish(&mut self, outcome: &LegOutcome) {
+        if std::mem::replace(&mut self.over, true) {
+            return;
+        }
+        let content = self.visible_text(StopReason::Cancelled);
+        let finished = TurnFinished::of(outcome, content, self.usage, self.machine.iterations());
+        self.emit(TurnEventKind::TurnFinished(Box::new(finished)));
+    }
+}
+
+fn interrupt_reason(stop: Option<&Stop>) -> &'static str {
+    let Some(stop) = stop else { return "cancelled" };
+    match stop.reason {
+        StopReason::Cancelled => match stop.cancelled_by.as_ref().map(|cause| cause.kind) {
+            Some(CancelKind::Requested) => "user_stop",
+            _ => "cancelled",
+        },
+        StopReason::Timeout => "timeout",
+        StopReason::PolicyViolation => "policy",
+        StopReason::LoopDetected => "loop_detected",
+        StopReason::Error => "error",
+        _ => "cancelled",
+    }
+}
