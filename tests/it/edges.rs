@@ -12,10 +12,13 @@ use futures::FutureExt;
 use parking_lot::Mutex;
 use turnwright_control::ControlError;
 use turnwright_core::{
-    AgentResult, BoxFuture, CallId, CancelCause, Decision, ErrorKind, LegOutcome, Message, Outcome, Part, SessionId,
-    StopReason, Timestamp, ToolCall, ToolResult, TurnContext,
+    AgentResult, BoxFuture, CallId, CancelCause, Decision, ErrorKind, LegOutcome, Message, Outcome, Part,
+    SessionId, StopReason, Timestamp, ToolCall, ToolResult, TurnContext,
 };
-use turnwright_hook::{HookError, HookPoint, LegEnd, TurnAnswer, hook, point::{AfterTurn, FinalizeContent, FinallyGraph}};
+use turnwright_hook::{
+    HookError, HookPoint, LegEnd, TurnAnswer, hook,
+    point::{AfterTurn, FinalizeContent, FinallyGraph},
+};
 use turnwright_interceptor::{Around, Exit, Next, interceptor, scope};
 use turnwright_llm_stream::{LlmRequest, LlmResponse};
 use turnwright_react_runtime::{
@@ -297,9 +300,8 @@ async fn fault_h18_no_tool_starts_after_one_aborted_the_turn() {
         log.lock().push("other");
         async { Ok("ran") }
     });
-    let aborts = tool("aborts", "", async |_ctx, (): ()| {
-        Err::<String, _>(std::io::Error::other("gone")).or_abort()
-    });
+    let aborts =
+        tool("aborts", "", async |_ctx, (): ()| Err::<String, _>(std::io::Error::other("gone")).or_abort());
     let batch = Reply::new().call("1", "aborts", "{}").call("2", "other", "{}").finish();
     let turn = run(&agent([batch]).tool(other).tool(aborts).build().unwrap(), "hi").await;
     assert_eq!((turn.result().stop_reason, ran.lock().len()), (StopReason::Error, 0));
@@ -416,16 +418,23 @@ async fn what_the_user_is_told_and_what_was_streamed_are_both_in_the_result() {
     assert_eq!((ran.result().content.as_str(), ran.result().streamed.as_deref()), ("edited", Some("ok")));
     let ran = run(&agent(answer()).hook(hook!(Refuses)).build().unwrap(), "hi").await;
     let result = ran.result();
-    assert_eq!((result.stop_reason, result.content.as_str()), (StopReason::PolicyViolation, "I may not say that."));
+    assert_eq!(
+        (result.stop_reason, result.content.as_str()),
+        (StopReason::PolicyViolation, "I may not say that.")
+    );
     assert_eq!(result.streamed.as_deref(), Some("ok"));
     assert_eq!(ran.messages.last().unwrap().text(), "I may not say that.", "told, so it is history");
 }
 
 #[tokio::test(start_paused = true)]
 async fn tool_errors_keep_their_kind_for_layers_to_decide_on() {
-    let kind = |ran: &Ran| ran.messages.iter().flat_map(|m| m.tool_results()).next().unwrap().error.clone().unwrap().kind;
-    let typed = || tool("t", "", async |_ctx, n: std::collections::BTreeMap<String, u8>| Ok(format!("{n:?}")));
-    let call = |arguments| [Reply::new().call("c", "t", arguments).finish(), Reply::new().text("ok").finish()];
+    let kind = |ran: &Ran| {
+        ran.messages.iter().flat_map(|m| m.tool_results()).next().unwrap().error.clone().unwrap().kind
+    };
+    let typed =
+        || tool("t", "", async |_ctx, n: std::collections::BTreeMap<String, u8>| Ok(format!("{n:?}")));
+    let call =
+        |arguments| [Reply::new().call("c", "t", arguments).finish(), Reply::new().text("ok").finish()];
     let ran = run(&agent(call(r#"{"a":"x"}"#)).tool(typed()).build().unwrap(), "hi").await;
     assert_eq!(kind(&ran), ErrorKind::InvalidArguments);
     let limited = tool("t", "", async |_ctx, (): ()| {

@@ -1,7 +1,7 @@
 //! The channel trait.
 
 use tokio::sync::watch;
-use turnwright_core::{BoxFuture, SessionId};
+use turnwright_core::{BoxFuture, SessionId, Timestamp};
 
 use crate::{CommandType, ControlCommand, ControlScope, Fate, Receipt};
 
@@ -20,7 +20,7 @@ pub enum SendError {
     /// The type is reserved.
     #[error("APPROVAL_RESPONSE is no control command: decide through `Session::decide`, the approval API")]
     ApprovalReserved,
-    /// The command contradicts itself.
+    /// The command contradicts itself, says nothing, or reuses the idempotency key of another one.
     #[error("invalid control command: {0}")]
     Invalid(String),
     /// The backing store failed.
@@ -32,6 +32,19 @@ pub enum SendError {
 ///
 /// `take` and `settle` are synchronous and short, since they are called between the events of a stream; a channel with
 /// a remote store keeps a local mirror.
+///
+/// # For implementers
+/// - `send` refuses what [`validate`](crate::validate) refuses, before anything else.
+/// - A repeated idempotency key gets the receipt of the first command when body and scope are the same, and
+///   [`SendError::Invalid`] when they are not.
+/// - The queue is bounded; a full one refuses with [`SendError::Full`], and others never use up the room of an exit
+///   ([`CommandType::is_exit`]).
+/// - The time of acceptance is the channel's own, on the clock by which turns begin ([`Delivery::accepted_at`]).
+/// - A command without a message that nobody took within its `ttl` ends as [`Fate::Expired`]; one with a message never
+///   expires. Each accepted command is delivered once, and its receipt tells one fate.
+/// - A scope fits when the sessions are equal, and agent and graph instance too where the command names them. Run and
+///   turn are not compared: the drain gives a mismatch its fate.
+/// - No lock is held while fates are told or wake-ups fire: both run code of whoever listens.
 pub trait ControlChannel: Send + Sync {
     /// Accepts a command, or refuses it at once: a full queue never waits.
     ///
@@ -44,6 +57,9 @@ pub trait ControlChannel: Send + Sync {
 
     /// Takes waiting commands of these types whose scope fits, highest priority first. Whoever takes a command owns
     /// its fate.
+    ///
+    /// # Cancel safety
+    /// Synchronous. A delivery that is dropped by a caller that went away is returned to its sender.
     fn take(&self, scope: &ControlScope, types: &[CommandType]) -> Vec<Delivery>;
 
     /// A wake-up that fires when a command for the session arrives. Level-triggered from now on.
@@ -55,13 +71,20 @@ pub trait ControlChannel: Send + Sync {
 pub struct Delivery {
     /// The command.
     pub command: ControlCommand,
+    accepted_at: Timestamp,
     ack: Ack,
 }
 
 impl Delivery {
-    /// For channels: a command and the way to tell its fate.
-    pub fn new(command: ControlCommand, ack: Ack) -> Self {
-        Self { command, ack }
+    /// For channels: a command, when the channel accepted it by its own clock, and the way to tell its fate.
+    pub fn new(command: ControlCommand, accepted_at: Timestamp, ack: Ack) -> Self {
+        Self { command, accepted_at, ack }
+    }
+
+    /// When the channel accepted the command, by the channel's clock. An exit that names no turn is stale for turns
+    /// that began later.
+    pub fn accepted_at(&self) -> Timestamp {
+        self.accepted_at
     }
 
     /// Tells the fate.

@@ -13,7 +13,8 @@ pub enum CommandType {
     CancelTurn,
     /// End the whole agent run and its children.
     CancelRun,
-    /// Stop the running turn at its next step boundary, resumable.
+    /// Stop the running turn at its next step boundary, resumable. The fate [`Applied`](crate::Fate::Applied) means
+    /// that the turn was asked: it may still end another way before it gets there, and its last event says how it did.
     DrainTurn,
     /// Guidance for the running turn, before its next model call.
     InjectSteer,
@@ -35,6 +36,14 @@ impl CommandType {
     /// Whether it carries a message. Such a command never expires: it is applied or returned.
     pub fn carries_message(self) -> bool {
         matches!(self, Self::InjectSteer | Self::InjectUserMessage | Self::DeliverToNode)
+    }
+
+    /// Whether it ends, drains or pauses something. Channels keep room for such a command when others fill the queue.
+    pub fn is_exit(self) -> bool {
+        matches!(
+            self,
+            Self::CancelTurn | Self::CancelRun | Self::DrainTurn | Self::PauseGraph | Self::StopGraph
+        )
     }
 
     /// Whether it is for a graph instance.
@@ -59,16 +68,16 @@ pub enum CommandBody {
         #[serde(default)]
         reason: Option<String>,
     },
-    /// Stop at the next step boundary, resumable.
+    /// Stop at the next step boundary, resumable. Applied means asked, see [`CommandType::DrainTurn`].
     DrainTurn,
     /// Guidance for the running turn.
     InjectSteer {
-        /// The message.
+        /// The message: text and images, at least one part.
         parts: Vec<Part>,
     },
     /// A follow-up.
     InjectUserMessage {
-        /// The message.
+        /// The message: text and images, at least one part.
         parts: Vec<Part>,
     },
     /// Pause a graph instance.
@@ -81,7 +90,7 @@ pub enum CommandBody {
     DeliverToNode {
         /// The node.
         node: String,
-        /// The message.
+        /// The message: text and images, at least one part.
         parts: Vec<Part>,
     },
     /// Reserved.
@@ -89,6 +98,16 @@ pub enum CommandBody {
 }
 
 impl CommandBody {
+    /// What it says, if it carries a message.
+    pub fn message(&self) -> Option<&[Part]> {
+        match self {
+            Self::InjectSteer { parts }
+            | Self::InjectUserMessage { parts }
+            | Self::DeliverToNode { parts, .. } => Some(parts),
+            _ => None,
+        }
+    }
+
     /// The type of the command.
     pub fn command_type(&self) -> CommandType {
         match self {
@@ -168,12 +187,13 @@ pub struct ControlCommand {
     pub priority: i32,
     /// How long it may wait to be taken; 300 s by default. Not read on commands that carry a message.
     pub ttl: Duration,
-    /// A second command of the session with the same key is the same command: it is not queued again and gets the
-    /// receipt of the first.
+    /// A second command of the session with the same key, body and scope is the same command: it is not queued again
+    /// and gets the receipt of the first. With another body or scope it is refused.
     pub idempotency_key: Option<String>,
     /// Ties the command to whatever the sender likes.
     pub correlation_id: Option<String>,
-    /// When it was made.
+    /// When it was made, by the sender's clock. For people and logs: whether a command is too old is decided by
+    /// [`Delivery::accepted_at`](crate::Delivery::accepted_at).
     pub created_at: Timestamp,
 }
 

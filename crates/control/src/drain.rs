@@ -11,10 +11,13 @@ const MESSAGES: [CommandType; 2] = [CommandType::InjectSteer, CommandType::Injec
 
 /// Takes the cancels and drains that are for this turn and latches them in its context: a cancel in
 /// [`TurnContext::cancel`], a drain in [`TurnContext::request_drain`]. A command for another turn, or without a turn
-/// and older than this one, is stale.
+/// and accepted before this one began, is stale.
 ///
 /// Called at every safe point by the driver and by the two control interceptors; whoever comes second sees the latch,
 /// so the order does not matter and a cancel is never lost between them.
+///
+/// # Cancel safety
+/// Synchronous: what was taken is latched and has its fate when it returns.
 ///
 /// # Errors
 /// The [`ControlError`] of the latched cancel, now and on every later call.
@@ -23,6 +26,9 @@ pub fn drain_control_channel(channel: &dyn ControlChannel, ctx: &TurnContext) ->
 }
 
 /// The same, telling what became of each command that was taken.
+///
+/// # Cancel safety
+/// As [`drain_control_channel`].
 ///
 /// # Errors
 /// As [`drain_control_channel`].
@@ -58,6 +64,10 @@ fn settle(delivery: Delivery, fate: Fate, tell: &mut dyn FnMut(&ControlCommand, 
 
 /// Takes the messages of this type that are for this turn. Each must be settled once it is in history; one that is
 /// dropped is returned to its sender.
+///
+/// # Cancel safety
+/// Synchronous. A caller that is dropped before it settled a delivery returns it, so commit a message and settle it in
+/// one synchronous step.
 pub fn take_messages(
     channel: &dyn ControlChannel,
     ctx: &TurnContext,
@@ -73,6 +83,9 @@ pub fn take_messages(
 
 /// When a turn is over: its unused messages go back, and cancels that came too late are stale. Tells what became of
 /// each.
+///
+/// # Cancel safety
+/// Synchronous: everything that waited has its fate when it returns.
 pub fn return_leftovers(
     channel: &dyn ControlChannel,
     ctx: &TurnContext,
@@ -102,8 +115,8 @@ fn scope_of(ctx: &TurnContext) -> ControlScope {
     }
 }
 
-/// A run or turn id decides when there is one. Else an exit that is older than the turn meant an earlier one; a message
-/// without a turn is for whichever runs.
+/// A run or turn id decides when there is one. Else an exit that was accepted before the turn began meant an earlier
+/// one (the channel's clock decides, since the sender's may be off); a message without a turn is for whichever runs.
 fn is_for(delivery: &Delivery, ctx: &TurnContext) -> bool {
     let command = &delivery.command;
     if command.scope.run.is_some_and(|run| run != ctx.run()) {
@@ -111,7 +124,7 @@ fn is_for(delivery: &Delivery, ctx: &TurnContext) -> bool {
     }
     match command.scope.turn {
         Some(turn) => turn == ctx.turn(),
-        None => command.command_type().carries_message() || command.created_at >= ctx.started_at(),
+        None => command.command_type().carries_message() || delivery.accepted_at() >= ctx.started_at(),
     }
 }
 

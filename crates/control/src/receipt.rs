@@ -8,7 +8,7 @@ use turnwright_core::CommandId;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "fate", rename_all = "snake_case")]
 pub enum Fate {
-    /// It took effect. A message is in history; a cancel has latched.
+    /// It took effect. A message is in history; a cancel has latched; a turn was asked to drain.
     Applied,
     /// Nobody took it in time.
     Expired,

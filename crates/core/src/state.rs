@@ -2,7 +2,8 @@
 //!
 //! Hooks and layers are shared by all sessions, so what they remember about a turn lives here. Values are owned:
 //! [`TurnState::get`] hands out a shared value, [`TurnState::set`] and [`TurnState::update`] replace it. No user code
-//! runs under the lock. Keys that nobody reads survive a snapshot byte for byte.
+//! runs under the lock, the `Drop` of a replaced value included. Keys that nobody reads survive a snapshot byte for
+//! byte.
 
 use std::{any::Any, collections::BTreeMap, fmt, marker::PhantomData, sync::Arc};
 
@@ -128,15 +129,19 @@ impl TurnState {
             Some(Slot::Live { value, .. }) => downcast(key, value).map(Some),
             Some(Slot::Stored(stored)) => {
                 let value = Arc::new(decode(key, &stored)?);
-                let mut slots = self.0.lock();
-                match slots.get(key.name) {
-                    Some(Slot::Stored(now)) if Arc::ptr_eq(now, &stored) => {
-                        slots.insert(key.name.into(), live(key, value.clone()));
-                        Ok(Some(value))
+                // Whichever of the two values loses is dropped after the guard.
+                let newer = {
+                    let mut slots = self.0.lock();
+                    match slots.get(key.name) {
+                        Some(Slot::Stored(now)) if Arc::ptr_eq(now, &stored) => {
+                            slots.insert(key.name.into(), live(key, value.clone()));
+                            None
+                        }
+                        Some(Slot::Live { value, .. }) => Some(value.clone()),
+                        _ => None,
                     }
-                    Some(Slot::Live { value, .. }) => downcast(key, value.clone()).map(Some),
-                    _ => Ok(Some(value)),
-                }
+                };
+                newer.map_or(Ok(value), |newer| downcast(key, newer)).map(Some)
             }
         }
     }
@@ -144,12 +149,15 @@ impl TurnState {
     /// Sets a key.
     pub fn set<T: Serialize + DeserializeOwned + Send + Sync + 'static>(&self, key: &StateKey<T>, value: T) {
         let slot = live(key, Arc::new(value));
-        self.0.lock().insert(key.name.into(), slot);
+        // Named, so that the guard goes first: a value's `Drop` is user code.
+        let old = self.0.lock().insert(key.name.into(), slot);
+        drop(old);
     }
 
     /// Removes a key. Returns whether it was there.
     pub fn remove<T>(&self, key: &StateKey<T>) -> bool {
-        self.0.lock().remove(key.name).is_some()
+        let old = self.0.lock().remove(key.name);
+        old.is_some()
     }
 
     /// Replaces a value by what `next` makes of it, again from the newer value when another writer came first. `next`
@@ -174,7 +182,9 @@ impl TurnState {
                 _ => false,
             };
             if unchanged {
-                slots.insert(key.name.into(), live(key, new.clone()));
+                let replaced = slots.insert(key.name.into(), live(key, new.clone()));
+                drop(slots);
+                drop(replaced);
                 return Ok(new);
             }
         }
@@ -200,7 +210,9 @@ impl TurnState {
 
 impl fmt::Debug for TurnState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_set().entries(self.0.lock().keys()).finish()
+        // The writer behind `f` is user code too.
+        let keys: Vec<_> = self.0.lock().keys().cloned().collect();
+        f.debug_set().entries(keys).finish()
     }
 }
 
@@ -268,5 +280,40 @@ mod tests {
         assert!(matches!(state.get(&WRONG), Err(StateError::Unreadable { .. })));
         const OTHER: StateKey<u32> = StateKey::new("test.loop/episode", 2);
         assert!(matches!(state.get(&OTHER), Err(StateError::Type { .. })));
+    }
+
+    /// Reads the state it lived in when it is dropped.
+    #[derive(Serialize, Deserialize)]
+    struct Nosy {
+        #[serde(skip)]
+        lived_in: Option<(TurnState, std::sync::mpsc::Sender<()>)>,
+    }
+    impl Drop for Nosy {
+        fn drop(&mut self) {
+            if let Some((state, dropped)) = &self.lived_in {
+                state.get(&OTHER).unwrap();
+                dropped.send(()).unwrap();
+            }
+        }
+    }
+    const NOSY: StateKey<Nosy> = StateKey::new("test/nosy", 1);
+    const OTHER: StateKey<u32> = StateKey::new("test/other", 1);
+
+    #[test]
+    fn no_lock_is_held_while_a_replaced_value_is_dropped() {
+        let (tell, dropped) = std::sync::mpsc::channel();
+        // On a thread of its own, so that a deadlock fails the test instead of hanging it.
+        std::thread::spawn(move || {
+            let state = TurnState::new();
+            let nosy = || Nosy { lived_in: Some((state.clone(), tell.clone())) };
+            state.set(&NOSY, nosy());
+            state.set(&NOSY, nosy());
+            state.update(&NOSY, |_| nosy()).unwrap();
+            assert!(state.remove(&NOSY));
+        });
+        for which in ["set", "update", "remove"] {
+            let told = dropped.recv_timeout(std::time::Duration::from_secs(20));
+            assert!(told.is_ok(), "`{which}` drops the old value under the lock");
+        }
     }
 }

@@ -45,6 +45,9 @@ pub fn is_suspend_leg(result: Option<&AgentResult>, error: Option<&ErrorInfo>) -
 /// [`FinallyGraph`], which it implements for you.
 ///
 /// A crashed leg is an end too: it arrives as a failed result made from the fault.
+///
+/// # Cancel safety
+/// As of the hook points: see [`crate::point`].
 pub trait OutcomeFinallyHook: Send + Sync + 'static {
     /// Called once a turn, when it is over.
     fn on_outcome(

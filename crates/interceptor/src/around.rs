@@ -46,6 +46,9 @@ impl<S: Scope, L: Around<S>> Around<S> for Option<L> {
 }
 
 /// The call itself, inside all layers.
+///
+/// # Cancel safety
+/// Dropping the future drops the call; a core says itself what that loses.
 pub trait Core<S: Scope>: Send + Sync {
     /// Makes the call.
     fn call(

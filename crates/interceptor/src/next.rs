@@ -64,6 +64,9 @@ impl<S: Scope> Replay<'_, S> {
     /// # Errors
     /// A refusal is a failure of kind [`ErrorKind::ReplayRefused`], in the tool scope too, so that whoever repeats can
     /// tell it from what the tool answered; or the control error that passed.
+    ///
+    /// # Cancel safety
+    /// Dropping the future drops the attempt; a further one may follow.
     pub fn run(&mut self, input: S::In) -> BoxFuture<'_, Result<S::Out, Exit>> {
         let Next { rest, core, ctx, call, who } = self.next;
         if self.used

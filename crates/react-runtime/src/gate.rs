@@ -30,6 +30,9 @@ pub enum GateDecision {
 /// Classifies calls. Asked once a call, and once more for arguments that a layer rewrote.
 ///
 /// A gate that fails, panics or takes longer than a minute fails closed: the call is not run.
+///
+/// # Cancel safety
+/// A cancel drops the question; the call is then not run. A gate must not count on being asked to the end.
 pub trait Gate: Send + Sync + 'static {
     /// Decides about a call of a registered tool. The arguments are as they came; blank ones stand for `{}`.
     fn decide(

@@ -6,7 +6,10 @@ use futures::FutureExt;
 use turnwright_core::{CancelCause, Part, TurnContext};
 
 use super::*;
-use crate::{CommandBody, drain_control_channel, return_leftovers, take_messages};
+use crate::{CommandBody, Fate, drain_control_channel, return_leftovers, take_messages};
+
+mod bounds;
+mod locks;
 
 struct Desk {
     sources: Sources,
@@ -54,17 +57,37 @@ async fn a_cancel_latches_in_the_context_and_every_later_drain_sees_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_command_for_another_turn_or_older_than_this_one_is_stale() {
+async fn a_command_for_another_turn_or_accepted_before_this_one_is_stale() {
     let d = Desk::new();
     let mut other = d.cancel();
     other.scope.turn = Some(d.sources.id());
-    let mut older = d.cancel();
-    older.created_at = d.ctx.started_at() - Duration::from_millis(1);
-    let receipts = [d.send(other), d.send(older)];
+    let other = d.send(other);
     assert!(drain_control_channel(&d.channel, &d.ctx).is_ok());
-    for r in receipts {
-        assert_eq!(r.fate().await, Fate::Stale);
-    }
+    assert_eq!(other.fate().await, Fate::Stale);
+    let older = d.send(d.cancel());
+    let later = d.ctx.started_at() + Duration::from_secs(3600);
+    let later = TurnContext::builder(d.ctx.session().clone()).started_at(later).build();
+    assert!(drain_control_channel(&d.channel, &later).is_ok());
+    assert_eq!(older.fate().await, Fate::Stale);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_senders_clock_decides_nothing() {
+    let d = Desk::new();
+    let mut slow = d.cancel();
+    slow.created_at = d.ctx.started_at() - Duration::from_secs(3600);
+    let receipt = d.send(slow);
+    assert!(
+        drain_control_channel(&d.channel, &d.ctx).is_err(),
+        "a real stop of a sender whose clock is slow"
+    );
+    assert_eq!(receipt.fate().await, Fate::Applied);
+    let mut fast = d.steer("left");
+    fast.created_at = d.ctx.started_at() + Duration::from_secs(3600);
+    let before = d.sources.clock.now();
+    d.send(fast);
+    let taken = take_messages(&d.channel, &d.ctx, CommandType::InjectSteer);
+    assert!((before..=d.sources.clock.now()).contains(&taken[0].accepted_at()));
 }
 
 #[tokio::test(start_paused = true)]

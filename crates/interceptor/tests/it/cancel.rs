@@ -14,7 +14,8 @@ use turnwright_control::{
     InMemoryControlChannel, Receipt, SendError, Wakeup, drain_control_channel,
 };
 use turnwright_core::{
-    BoxFuture, CancelCause, CancelKind, CancelToken, SessionId, Sources, ToolCall, ToolResult, TurnContext,
+    BoxFuture, CancelCause, CancelKind, CancelToken, Part, SessionId, Sources, ToolCall, ToolResult,
+    TurnContext,
 };
 use turnwright_interceptor::{
     CallState, Chain, Exit, StreamCall, StreamChain,
@@ -105,7 +106,7 @@ async fn a_stale_command_a_drain_and_a_message_stop_no_tool() {
     let stale = d.send(other_turn, CommandBody::CancelTurn { reason: None }).await;
     let other_session = ControlScope::session(SessionId::new("t").unwrap());
     let not_ours = d.send(other_session, CommandBody::CancelTurn { reason: None }).await;
-    let steer = d.send(d.scope(), CommandBody::InjectSteer { parts: Vec::new() }).await;
+    let steer = d.send(d.scope(), CommandBody::InjectSteer { parts: vec![Part::text("left")] }).await;
     let drain = d.send(d.scope(), CommandBody::DrainTurn).await;
     assert_eq!(drained(&d)().await.1, 1);
     assert_eq!(stale.fate().await, Fate::Stale);
@@ -269,7 +270,7 @@ async fn a_command_that_is_no_cancel_of_this_turn_leaves_the_stream_alone() {
     let other_turn = ControlScope::turn(t.d.ctx.session().clone(), t.d.sources.id());
     let sends = async {
         t.d.send(other_turn, CommandBody::CancelTurn { reason: None }).await;
-        t.d.send(t.d.scope(), CommandBody::InjectSteer { parts: Vec::new() }).await;
+        t.d.send(t.d.scope(), CommandBody::InjectSteer { parts: vec![Part::text("left")] }).await;
         t.say("a");
     };
     assert_eq!(next_while(&mut stream, sends).await, Some(LlmEvent::text("a")));
@@ -316,7 +317,7 @@ async fn the_channel_is_drained_at_open_and_after_a_wake_up_and_not_an_event() {
         assert_eq!(next_while(&mut stream, async { t.say("b") }).await, Some(LlmEvent::text("b")));
     }
     assert_eq!(counted.1.load(SeqCst), 1, "at open");
-    t.d.send(t.d.scope(), CommandBody::InjectSteer { parts: Vec::new() }).await;
+    t.d.send(t.d.scope(), CommandBody::InjectSteer { parts: vec![Part::text("left")] }).await;
     for _ in 0..100 {
         t.say("a");
         assert_eq!(stream.next().await, Some(LlmEvent::text("a")));

@@ -57,7 +57,7 @@ pub trait DynTool: Send + Sync {
     /// As [`Tool::definition`].
     fn dyn_definition(&self) -> ToolDefinition;
 
-    /// As [`Tool::call`], boxed.
+    /// As [`Tool::call`], boxed; with the same cancel safety.
     fn dyn_call(&self, ctx: ToolContext, arguments: String) -> BoxFuture<'_, Result<ToolOutput, ToolError>>;
 }
 

@@ -91,6 +91,9 @@ impl ProviderServer {
     ///
     /// # Errors
     /// When no port can be bound.
+    ///
+    /// # Cancel safety
+    /// Dropped before it is ready, no server runs.
     pub async fn start(script: impl IntoIterator<Item = Reply>) -> io::Result<Self> {
         Self::run(Script::Once(script.into_iter().collect())).await
     }
@@ -98,6 +101,9 @@ impl ProviderServer {
     /// Starts a server that gives the same reply to every request.
     ///
     /// # Errors
+    /// As [`Self::start`].
+    ///
+    /// # Cancel safety
     /// As [`Self::start`].
     pub async fn start_repeating(reply: Reply) -> io::Result<Self> {
         Self::run(Script::Repeating(reply)).await
