@@ -162,7 +162,13 @@ async fn a_spawner_that_refuses_changes_nothing() {
 
 #[tokio::test(start_paused = true)]
 async fn a_spawner_that_accepts_and_drops_is_a_runtime_that_went_away() {
-    let agent = agent([]).spawner(Spawner::new(|leg| Ok(drop(leg)))).build().unwrap();
+    let agent = agent([])
+        .spawner(Spawner::new(|leg| {
+            drop(leg);
+            Ok(())
+        }))
+        .build()
+        .unwrap();
     let session = agent.new_session();
     let mut handle = session.start("hi").unwrap();
     let result = handle.outcome().now_or_never().unwrap().finished().unwrap();
