@@ -10,6 +10,7 @@
 mod approvals;
 mod control;
 mod edges;
+mod faults;
 mod hostile;
 mod support;
 mod sweep;
