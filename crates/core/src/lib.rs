@@ -14,6 +14,9 @@
 //!
 //! This crate does no IO, spawns nothing and knows no vendor.
 
+#[doc(hidden)]
+#[path = "probe.rs"]
+pub mod __probe;
 pub mod approval;
 pub mod cancel;
 pub mod clock;

@@ -79,7 +79,9 @@ pub(crate) mod erased {
 
 #[doc(hidden)]
 pub mod __probe {
-    use std::{marker::PhantomData, sync::Arc};
+    use std::sync::Arc;
+
+    pub use turnwright_core::__probe::{Found, No, Yes};
 
     use crate::{
         HookSpec,
@@ -91,8 +93,6 @@ pub mod __probe {
     };
 
     pub struct Probe<T>(pub Arc<T>);
-    pub struct Yes;
-    pub struct No;
 
     impl<T> Probe<T> {
         pub fn spec(&self) -> HookSpec {
@@ -137,26 +137,6 @@ pub mod __probe {
         AfterApproval after_approval;
     }
     impl<T> Absent for Probe<T> {}
-
-    /// Yes if either is.
-    pub trait Or<B> {
-        type Out;
-    }
-    impl<B> Or<B> for Yes {
-        type Out = Yes;
-    }
-    impl<B> Or<B> for No {
-        type Out = B;
-    }
-    pub struct Found<A>(pub PhantomData<A>);
-    impl<A> Found<A> {
-        pub fn or<B>(self, _: B) -> Found<A::Out>
-        where
-            A: Or<B>,
-        {
-            Found(PhantomData)
-        }
-    }
 
     #[diagnostic::on_unimplemented(
         message = "`{T}` implements none of the hook points",
@@ -208,7 +188,7 @@ macro_rules! __hook_spec {
         let probe = $crate::__probe::Probe($arc);
         fall_back(&probe);
         let mut spec = probe.spec();
-        let found = $crate::__probe::Found::<$crate::__probe::No>(::std::marker::PhantomData)
+        let found = $crate::__probe::Found::NOTHING
             .or(probe.before_graph(&mut spec))
             .or(probe.after_graph(&mut spec))
             .or(probe.finally_graph(&mut spec))

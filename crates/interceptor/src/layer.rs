@@ -156,7 +156,7 @@ macro_rules! interceptor {
         let probe = $crate::__probe::Probe(::std::sync::Arc::new($layer));
         fall_back(&probe);
         let mut spec = probe.spec();
-        let found = $crate::__probe::Found::<$crate::__probe::No>(::std::marker::PhantomData)
+        let found = $crate::__probe::Found::NOTHING
             .or(probe.agent_run(&mut spec))
             .or(probe.turn(&mut spec))
             .or(probe.iteration(&mut spec))

@@ -1,13 +1,13 @@
 //! How [`interceptor!`](crate::interceptor!) finds out the scopes of a type: an inherent method where it wraps one, a
 //! trait's method where not.
 
-use std::{marker::PhantomData, sync::Arc};
+use std::sync::Arc;
+
+pub use turnwright_core::__probe::{Found, No, Yes};
 
 use crate::{Around, AroundStream, LayerSpec, scope};
 
 pub struct Probe<T>(pub Arc<T>);
-pub struct Yes;
-pub struct No;
 
 impl<T> Probe<T> {
     pub fn spec(&self) -> LayerSpec {
@@ -44,26 +44,6 @@ probe! {
     execute_code: Around<scope::ExecuteCode>;
 }
 impl<T> Absent for Probe<T> {}
-
-/// Yes if either is.
-pub trait Or<B> {
-    type Out;
-}
-impl<B> Or<B> for Yes {
-    type Out = Yes;
-}
-impl<B> Or<B> for No {
-    type Out = B;
-}
-pub struct Found<A>(pub PhantomData<A>);
-impl<A> Found<A> {
-    pub fn or<B>(self, _: B) -> Found<A::Out>
-    where
-        A: Or<B>,
-    {
-        Found(PhantomData)
-    }
-}
 
 #[diagnostic::on_unimplemented(
     message = "`{T}` wraps none of the interceptor scopes",
