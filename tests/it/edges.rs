@@ -91,7 +91,7 @@ async fn fault_a10_r3_53_a_store_that_fails_hangs_or_panics_is_an_honest_end_in_
     for how in [How::Fails, How::Hangs, How::Panics] {
         let trace = HookTrace::new();
         let agent = agent([Reply::new().text("ok").finish()])
-            .store(Bad::new(0, how))
+            .store(Bad::new(1, how))
             .hook(hook!(TraceHook::new(0, &trace)))
             .build()
             .unwrap();
@@ -115,8 +115,8 @@ impl FinallyGraph for Says {
 
 #[tokio::test(start_paused = true)]
 async fn a_parked_turn_stays_parked_when_its_last_words_cannot_be_stored() {
-    // The parking is stored; what FINALLY_GRAPH adds is not.
-    let agent = writes(asks()).store(Bad::new(1, How::Fails)).hook(hook!(Says)).build().unwrap();
+    // The start and the parking are stored; what FINALLY_GRAPH adds is not.
+    let agent = writes(asks()).store(Bad::new(2, How::Fails)).hook(hook!(Says)).build().unwrap();
     let session = agent.new_session();
     let first = read(&session, session.start("hi").unwrap()).await;
     assert!(first.result.is_none() && session.pending().len() == 1);
@@ -477,4 +477,48 @@ async fn a_destructor_that_panics_does_not_change_how_a_turn_ends() {
     let ran = read(&session, handle).await;
     assert_eq!(ran.result().outcome(), Outcome::Cancelled);
     assert_eq!(trace.points().last(), Some(&HookPoint::FinallyGraph));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_turn_whose_start_cannot_be_stored_asks_no_model() {
+    let model = ScriptedModel::new([Reply::new().text("ok").finish()]);
+    let agent = agent_of(&model).store(Bad::new(0, How::Fails)).build().unwrap();
+    let ran = run(&agent, "hi").await;
+    assert_eq!(ran.result().error.as_ref().unwrap().kind, ErrorKind::Store);
+    assert_eq!((model.calls(), ran.messages[0].text().as_str()), (0, "hi"));
+}
+
+#[test]
+fn fault_r3_39_the_prompt_is_durable_before_the_first_model_byte() {
+    let store = Arc::new(MemoryStore::new());
+    let runtime = || tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+    let id = SessionId::new("s").unwrap();
+    let build = |reply: Reply| {
+        let model = ScriptedModel::new([reply]);
+        let agent =
+            turnwright_react_runtime::Agent::builder("t", model.handle()).store(store.clone()).build();
+        (model, agent.unwrap())
+    };
+    let first = runtime();
+    first.block_on(async {
+        let (model, agent) = build(Reply::new().silence());
+        let session = agent.open_session(id.clone()).await.unwrap();
+        session.start("do not lose me").unwrap().detach();
+        while model.calls() == 0 {
+            tokio::task::yield_now().await;
+        }
+        let stored = store.load(&id).await.unwrap().unwrap();
+        assert_eq!(stored.messages[0].text(), "do not lose me");
+    });
+    drop(first);
+    runtime().block_on(async {
+        let (_, agent) = build(Reply::new().text("ok").finish());
+        let session = agent.open_session(id.clone()).await.unwrap();
+        assert!(session.is_interrupted());
+        assert_eq!(session.start("more").unwrap_err(), StartError::Parked);
+        let handle = session.cancel_parked(CancelCause::requested("operator")).unwrap();
+        assert_eq!(read(&session, handle).await.result().outcome(), Outcome::Cancelled);
+        let next = read(&session, session.start("more").unwrap()).await;
+        assert_eq!((next.result().content.as_str(), next.messages.len()), ("ok", 3));
+    });
 }

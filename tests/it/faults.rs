@@ -141,7 +141,7 @@ async fn fault_e30_empty_text_neither_ends_a_turn_nor_becomes_the_answer() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn fault_r3_39_r3_40_the_prompt_survives_a_cancel_at_once() {
+async fn fault_r3_40_the_prompt_survives_a_cancel_at_once() {
     let model = ScriptedModel::new([]);
     let session = agent_of(&model).store(Arc::new(MemoryStore::new())).build().unwrap().new_session();
     let handle = session.start("do not lose me").unwrap();

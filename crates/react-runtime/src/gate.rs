@@ -27,7 +27,7 @@ pub enum GateDecision {
     },
 }
 
-/// Classifies calls. Asked once a call, and once more for arguments that a layer rewrote.
+/// Classifies calls. Asked once a call, and once more for arguments that a layer rewrote or a person edited.
 ///
 /// A gate that fails, panics or takes longer than a minute fails closed: the call is not run.
 ///

@@ -196,7 +196,7 @@ impl LegRt {
 
     /// The questions of a batch that cannot go on without answers.
     pub(crate) fn open_transaction(&self) {
-        let sources = self.ctx.sources();
+        let id = self.ctx.sources().id();
         self.ledger.with(|leg| {
             let pending = leg.batch.iter().flat_map(|b| &b.calls).filter(|c| c.is_pending());
             let requests: Vec<ApprovalRequest> = pending
@@ -219,7 +219,7 @@ impl LegRt {
             for request in &requests {
                 leg.emit(TurnEventKind::ApprovalRequested(request.clone()));
             }
-            leg.transaction = Some(ApprovalTransaction::open(sources.id(), self.ctx.turn(), requests));
+            leg.transaction = Some(ApprovalTransaction::open(id, self.ctx.turn(), requests));
         });
     }
 }

@@ -63,8 +63,8 @@ pub(crate) struct LegRt {
     pub(crate) abort: Mutex<Option<ErrorInfo>>,
     /// The turn at rest, as it was saved when the leg was parked.
     pub(crate) parked: Mutex<Option<TurnSnapshot>>,
-    /// What a resumed leg goes on from, marked as running.
-    pub(crate) begun_from: Option<TurnSnapshot>,
+    /// What the leg goes on from, marked as running; taken when it was stored, none without a store.
+    pub(crate) begun_from: Mutex<Option<TurnSnapshot>>,
     /// The chain of the iteration was left with the iteration open, by its core and not by a layer.
     pub(crate) is_iteration_open: AtomicBool,
     pub(crate) spawned: Spawned,

@@ -12,6 +12,7 @@ use crate::{
     event::TurnEventKind,
     machine::{Fed, LegStop, Step},
     session::is_sayable,
+    snapshot::TurnSnapshot,
 };
 
 /// The whole work of a leg.
@@ -44,8 +45,9 @@ impl Core<scope::AgentRun> for AgentRunCore<'_> {
 impl Core<scope::Turn> for TurnCore<'_> {
     async fn call(&self, ctx: &TurnContext, (): (), _: &CallState<scope::Turn>) -> Result<LegOutcome, Exit> {
         let rt = self.0;
-        if rt.begun_from.is_some() {
-            Box::pin(rt.mark_running()).await?;
+        let begun_from = rt.begun_from.lock().take();
+        if let Some(begun_from) = begun_from {
+            Box::pin(rt.mark_running(begun_from)).await?;
         }
         loop {
             match rt.next() {
@@ -144,12 +146,11 @@ impl LegRt {
         }
     }
 
-    /// Before a resumed leg does anything, the store is told: should the process go away now, whoever opens the session
-    /// finds it interrupted, and no approved call runs twice.
-    async fn mark_running(&self) -> Result<(), Exit> {
-        let Some(begun_from) = &self.begun_from else { return Ok(()) };
+    /// Before a leg does anything, the store is told: should the process go away now, whoever opens the session finds the
+    /// message and an interrupted turn, and no approved call runs twice.
+    async fn mark_running(&self, begun_from: TurnSnapshot) -> Result<(), Exit> {
         let messages = self.ledger.read(|leg| leg.messages().to_vec());
-        let marked = self.or_cancel(self.session.save(messages, Some(begun_from.clone()))).await?;
+        let marked = self.or_cancel(self.session.save(messages, Some(begun_from))).await?;
         marked.map_err(|e| Exit::Failed(e.into()))
     }
 

@@ -305,6 +305,16 @@ impl TurnMachine {
         rest
     }
 
+    /// A fresh turn as a snapshot holds it: at rest before its first step.
+    #[must_use]
+    pub fn at_its_start(&self) -> Self {
+        let mut rest = self.clone();
+        rest.parked = Some(At::Fire(HookPoint::StartNodeTurn));
+        rest.owed_leg.clear();
+        rest.at = At::Over;
+        rest
+    }
+
     /// Whether a further leg can go on.
     pub fn is_parked(&self) -> bool {
         self.at == At::Over && self.parked.is_some()

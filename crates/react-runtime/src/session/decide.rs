@@ -37,7 +37,7 @@ impl Session {
         let (messages, snapshot, pending) = {
             let state = self.0.state.lock();
             let mut snapshot = match &state.snapshot {
-                Some(snapshot) if !state.busy => snapshot.clone(),
+                Some(snapshot) if !state.busy && !snapshot.running => snapshot.clone(),
                 _ => return Err(DecideError::NothingPending),
             };
             let transaction = snapshot.transaction.as_mut().ok_or(DecideError::NothingPending)?;

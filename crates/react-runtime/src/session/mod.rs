@@ -76,7 +76,8 @@ impl Session {
         self.0.state.lock().busy
     }
 
-    /// Whether a turn is suspended or drained, so that it can be resumed.
+    /// Whether a turn of the session is not over although no leg runs: suspended, drained, or interrupted (see
+    /// [`Session::is_interrupted`]). It must be resumed or cancelled before the next one starts.
     pub fn is_parked(&self) -> bool {
         let state = self.0.state.lock();
         !state.busy && state.snapshot.is_some()

@@ -1,6 +1,9 @@
 //! Starting legs.
 
-use std::sync::{Arc, atomic::AtomicBool};
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, atomic::AtomicBool},
+};
 
 use parking_lot::Mutex;
 use tokio::sync::watch;
@@ -53,7 +56,7 @@ pub enum StartError {
     #[error("a turn of the session is running")]
     Busy,
     /// A turn of the session is suspended or drained: resume it, or cancel it.
-    #[error("a turn of the session waits to be resumed")]
+    #[error("a turn of the session is not over: resume it, or end it with `cancel_parked`")]
     Parked,
     /// Nothing waits to be resumed.
     #[error("no turn of the session waits to be resumed")]
@@ -81,6 +84,9 @@ pub enum StartError {
 impl Session {
     /// Starts a turn. The handle is known, and can cancel it, before anything ran.
     ///
+    /// With a store, the message and a mark are stored before anything runs: when the process goes away in the middle
+    /// of the leg, whoever opens the session finds the message and an interrupted turn.
+    ///
     /// # Errors
     /// [`StartError`]; the session is as it was.
     pub fn start(&self, input: impl Into<Input>) -> Result<TurnHandle, StartError> {
@@ -103,17 +109,36 @@ impl Session {
         let turn_start = messages.len();
         // The prompt is there whatever happens next, also when the turn is cancelled before it did anything.
         messages.push(Arc::new(Message::new(agent.sources.id(), Role::User, parts)));
+        let (turn, run) = (agent.sources.id(), agent.sources.id());
+        let started_at = agent.sources.clock.now();
+        let machine = TurnMachine::new(agent.limits);
         let leg = NewLeg {
-            turn: agent.sources.id(),
-            run: agent.sources.id(),
+            turn,
+            run,
             leg: 1,
-            started_at: agent.sources.clock.now(),
+            started_at,
             state: TurnState::new(),
             cancelled: None,
             resolved: Vec::new(),
-            begun_from: None,
+            begun_from: TurnSnapshot {
+                schema: TurnSnapshot::SCHEMA,
+                session: self.0.id.clone(),
+                run,
+                turn,
+                agent: agent.name.to_string(),
+                started_at,
+                tools: agent.fingerprint.clone(),
+                running: true,
+                machine: machine.at_its_start(),
+                turn_start,
+                batch: None,
+                deferred: Vec::new(),
+                usage: TokenUsage::UNKNOWN,
+                transaction: None,
+                state: BTreeMap::new(),
+            },
             parts: LegParts {
-                machine: TurnMachine::new(agent.limits),
+                machine,
                 messages,
                 turn_start,
                 batch: None,
@@ -127,8 +152,7 @@ impl Session {
 
     /// Starts the next leg of the suspended or drained turn. A suspended one needs at least one decision since.
     ///
-    /// With a store, a mark is stored before anything runs: when the process goes away in the middle of the leg, whoever
-    /// opens the session finds it interrupted, and no call runs twice.
+    /// With a store, a mark is stored before anything runs, as by [`Session::start`], so that no approved call runs twice.
     ///
     /// # Errors
     /// [`StartError`]; the turn is as it was.
@@ -208,7 +232,7 @@ impl Session {
             request: Mutex::default(),
             abort: Mutex::default(),
             parked: Mutex::default(),
-            begun_from: new.begun_from,
+            begun_from: Mutex::new(agent.store.is_some().then_some(new.begun_from)),
             is_iteration_open: AtomicBool::new(false),
             spawned: Spawned::default(),
             agent: agent.clone(),
@@ -232,8 +256,8 @@ struct NewLeg {
     state: TurnState,
     cancelled: Option<CancelCause>,
     resolved: Vec<TurnEventKind>,
-    /// What the leg goes on from.
-    begun_from: Option<TurnSnapshot>,
+    /// What the leg goes on from, marked as running.
+    begun_from: TurnSnapshot,
     parts: LegParts,
 }
 
@@ -255,7 +279,7 @@ fn next_leg(
     if snapshot.tools != agent.fingerprint && cancelled.is_none() {
         return Err(StartError::ToolsChanged);
     }
-    let begun_from = Some(TurnSnapshot { running: true, ..snapshot.clone() });
+    let begun_from = TurnSnapshot { running: true, ..snapshot.clone() };
     let TurnSnapshot { mut machine, mut batch, transaction, .. } = snapshot;
     let (mut decided, mut undecided, mut resolved) = (0, 0, Vec::new());
     for entry in batch.iter_mut().flat_map(|b| &mut b.calls).filter(|e| e.is_pending()) {
