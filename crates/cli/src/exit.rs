@@ -2,6 +2,8 @@
 
 use turnwright::Outcome;
 
+/// The turn failed, or what it came to could not be shown.
+pub(crate) const FAILED: u8 = 1;
 /// A mistake of usage or configuration. `clap` exits with the same.
 pub(crate) const USAGE: u8 = 2;
 /// Cancelled; what shells say of a program that Ctrl-C ended.
@@ -11,17 +13,17 @@ pub(crate) const CANCELLED: u8 = 130;
 pub(crate) const HELP: &str = "\
 Exit codes:
   0    the turn completed
-  1    it failed
+  1    it failed, or its output could not be written
   2    usage or configuration; nothing was run
   3    it is suspended or drained
   4    it reached a limit or its deadline, or repeats itself
-  130  it was cancelled";
+  130  it was cancelled, or whoever read its output went away";
 
 /// The code of a leg that ended so.
 pub(crate) fn code(outcome: Outcome) -> u8 {
     match outcome {
         Outcome::Completed => 0,
-        Outcome::Failed => 1,
+        Outcome::Failed => FAILED,
         Outcome::Suspended | Outcome::Drained => 3,
         Outcome::TimedOut | Outcome::LimitReached | Outcome::LoopDetected => 4,
         Outcome::Cancelled => CANCELLED,

@@ -8,7 +8,7 @@ use std::{
 use anstyle::Style;
 use tokio::io::{AsyncWriteExt, Stderr, Stdout};
 
-use crate::{args::ColorWhen, refusal::Refusal};
+use crate::{args::ColorWhen, refusal::Refusal, view::printable};
 
 /// Where text goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -108,7 +108,8 @@ async fn all(to: &mut (impl AsyncWriteExt + Unpin), text: &str) -> io::Result<()
 /// Says why nothing was run.
 pub(crate) fn refuse(refusal: &Refusal, when: ColorWhen) {
     let look = Look::of(To::Stderr, when);
-    let text = error_lines(look, &refusal.message, refusal.hint.as_deref());
+    let hint = refusal.hint.as_deref().map(printable);
+    let text = error_lines(look, &printable(&refusal.message), hint.as_deref());
     // Without a standard error there is nobody to tell.
     let _ = io::stderr().lock().write_all(text.as_bytes());
 }

@@ -73,11 +73,13 @@ pub(crate) struct Watch {
     output: Output,
     errors: Look,
     asked: u32,
+    /// What became of a standard output that failed, whatever became of the turn.
+    lost: Option<u8>,
 }
 
 impl Watch {
     pub(crate) fn new(turn: TurnHandle, signals: Signals, errors: Look) -> Self {
-        Self { turn, signals, output: Output::new(), errors, asked: 0 }
+        Self { turn, signals, output: Output::new(), errors, asked: 0, lost: None }
     }
 
     /// Shows every event and waits for the last one.
@@ -104,12 +106,12 @@ impl Watch {
             }
         }
         // Every stream of events ends with the outcome; without one the turn is lost, which is a failure.
-        exit::code(ended.unwrap_or(Outcome::Failed)).into()
+        self.lost.unwrap_or_else(|| exit::code(ended.unwrap_or(Outcome::Failed))).into()
     }
 
     /// Writes a page, while signals are heard. Answers whether to go on.
     async fn show(&mut self, page: Page) -> bool {
-        let Self { turn, signals, output, errors, asked } = self;
+        let Self { turn, signals, output, errors, asked, lost } = self;
         let written = {
             let mut written = pin!(output.write(page));
             loop {
@@ -124,9 +126,12 @@ impl Watch {
             }
         };
         if let Err(e) = written {
-            turn.cancel(CancelCause::requested("user").reason("standard output was closed"));
-            // Whoever closed the pipe has what they wanted.
-            if e.kind() != io::ErrorKind::BrokenPipe {
+            // Whoever closed the pipe has what they wanted; a full disk is nobody's wish.
+            let is_closed = e.kind() == io::ErrorKind::BrokenPipe;
+            let reason = if is_closed { "standard output was closed" } else { "standard output failed" };
+            turn.cancel(CancelCause::requested("user").reason(reason));
+            *lost = Some(if is_closed { exit::CANCELLED } else { exit::FAILED });
+            if !is_closed {
                 let message = format!("standard output cannot be written: {e}");
                 output.tell(&error_lines(*errors, &message, None)).await;
             }
@@ -146,4 +151,58 @@ fn stop(turn: &TurnHandle, asked: &mut u32, signal: Asked) -> bool {
         _ => return false,
     }
     true
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{sync::Arc, time::Duration};
+
+    use tokio::sync::Notify;
+    use turnwright::testkit::{Reply, ScriptedModel, virtual_sources};
+    use turnwright::{Around, Exit, Next, ToolCall, ToolResult, TurnContext, interceptor, scope};
+
+    use super::*;
+
+    /// Never lets go of a call, cancelled or not.
+    struct Holds(Arc<Notify>);
+
+    impl Around<scope::ToolCall> for Holds {
+        async fn around(
+            &self,
+            _: &TurnContext,
+            call: ToolCall,
+            next: Next<'_, scope::ToolCall>,
+        ) -> Result<ToolResult, Exit> {
+            drop(next.run(call).await);
+            self.0.notify_one();
+            std::future::pending().await
+        }
+    }
+
+    /// How long a turn that does not let go takes to end once it was stopped so often.
+    async fn takes(times: u32) -> Duration {
+        let model = ScriptedModel::new([Reply::new().call("c", "current_time", "{}").finish()]);
+        let (sources, held) = (virtual_sources(1), Arc::new(Notify::new()));
+        let agent = Agent::builder("a", model.handle())
+            .tool(crate::tools::current_time())
+            .interceptor(interceptor!(Holds(held.clone())))
+            .sources(sources.clone());
+        let mut turn = agent.build().unwrap().new_session().start("hi").unwrap();
+        held.notified().await;
+        let (began, mut asked) = (sources.clock.instant(), 0);
+        for _ in 0..times {
+            assert!(stop(&turn, &mut asked, Asked::CtrlC));
+        }
+        assert_eq!(turn.outcome().await.outcome(), Outcome::Cancelled);
+        sources.clock.instant().duration_since(began)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_second_ctrl_c_drops_the_work_and_the_third_gives_up() {
+        assert!(takes(1).await >= Duration::from_millis(50), "the work has its grace");
+        assert_eq!(takes(2).await, Duration::ZERO);
+        let turn = Agent::builder("a", ScriptedModel::new([Reply::new().silence()]).handle());
+        let turn = turn.build().unwrap().new_session().start("hi").unwrap();
+        assert!(!stop(&turn, &mut 2, Asked::CtrlC));
+    }
 }

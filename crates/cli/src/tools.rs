@@ -4,6 +4,7 @@ mod list_dir;
 mod read_file;
 mod search;
 mod time;
+mod walk;
 mod workspace;
 
 pub(crate) use list_dir::list_dir;

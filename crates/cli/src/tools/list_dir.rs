@@ -7,6 +7,7 @@ use serde::Deserialize;
 use turnwright::{Tool, ToolContext, ToolError, tool};
 
 use super::{MOST_BYTES, Workspace, workspace::unreadable};
+use crate::view::spelled;
 
 /// The most entries that are listed.
 const MOST: usize = 500;
@@ -51,6 +52,7 @@ fn list(workspace: &Workspace, path: &str) -> Result<String, ToolError> {
             out.push_str(&format!("[{shown} of {} entries]", entries.len()));
             break;
         }
+        let name = spelled(name);
         // Of the entry itself: where a link leads is not looked at.
         let line = match entry.metadata() {
             Ok(m) if m.is_dir() => format!("{name}/\n"),

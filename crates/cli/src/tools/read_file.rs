@@ -1,6 +1,6 @@
 //! `read_file`.
 
-use std::{fmt::Write, fs::File, io::Read};
+use std::{fmt::Write, io::Read};
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -36,7 +36,7 @@ pub(crate) fn read_file(workspace: &Workspace) -> impl Tool {
 
 fn read(workspace: &Workspace, args: &Args) -> Result<String, ToolError> {
     let path = &args.path;
-    let (real, size) = workspace.file(path)?;
+    let (file, size) = workspace.file(path)?;
     let too_large = |size: u64| {
         let most = LARGEST >> 20;
         ToolError::model(format!(
@@ -47,7 +47,6 @@ fn read(workspace: &Workspace, args: &Args) -> Result<String, ToolError> {
         return Err(too_large(size));
     }
     let mut bytes = Vec::new();
-    let file = File::open(&real).map_err(|e| unreadable(path, &e))?;
     // The size may have grown, or be unknown.
     file.take(LARGEST + 1).read_to_end(&mut bytes).map_err(|e| unreadable(path, &e))?;
     if bytes.len() as u64 > LARGEST {

@@ -1,12 +1,20 @@
 //! The directory that tools cannot leave.
 
 use std::{
-    fs, io,
+    collections::VecDeque,
+    ffi::OsString,
+    fs::{self, File},
+    io,
     path::{Component, Path, PathBuf},
     sync::Arc,
 };
 
 use turnwright::ToolError;
+
+use crate::view::spelled;
+
+/// The most links on the way to one path, as operating systems have it.
+const MOST_LINKS: usize = 40;
 
 /// A directory, by its canonical path. Cheap to clone.
 ///
@@ -30,22 +38,60 @@ impl Workspace {
             || ToolError::model(format!("{path:?} is outside of the tool root; paths are relative to it"));
         let asked = self.0.join(path.trim());
         // Refused unseen, so that nobody learns what exists outside.
-        if !lexical(&asked).starts_with(&self.0) {
+        if !self.holds(&lexical(&asked)) {
             return Err(outside());
         }
-        let real = asked.canonicalize().map_err(|e| unreadable(path, &e))?;
-        if real.starts_with(&self.0) { Ok(real) } else { Err(outside()) }
+        match asked.canonicalize() {
+            Ok(real) if self.holds(&real) => Ok(real),
+            Err(e) if !self.is_led_out(path.trim()) => Err(unreadable(path, &e)),
+            _ => Err(outside()),
+        }
     }
 
-    /// A path as the model should see it: relative to the root, with slashes.
+    /// Whether a canonical path is the root or lies below it.
+    pub(super) fn holds(&self, path: &Path) -> bool {
+        path.starts_with(&self.0)
+    }
+
+    /// Whether a path that could not be resolved leaves the root on its way, through links. What lies outside is not
+    /// looked at: whether it exists makes no difference.
+    fn is_led_out(&self, path: &str) -> bool {
+        let mut at = self.0.to_path_buf();
+        let mut rest: VecDeque<OsString> = parts(Path::new(path)).collect();
+        let mut links = 0;
+        while let Some(part) = rest.pop_front() {
+            if part == ".." {
+                at.pop();
+                continue;
+            }
+            at.push(part);
+            if !self.holds(&at) {
+                // On the way down to the root, which is canonical, there are no links.
+                if self.0.starts_with(&at) {
+                    continue;
+                }
+                return true;
+            }
+            let Ok(target) = at.read_link() else { continue };
+            links += 1;
+            if links > MOST_LINKS {
+                return false;
+            }
+            at.pop();
+            parts(&target).rev().for_each(|part| rest.push_front(part));
+        }
+        !self.holds(&at)
+    }
+
+    /// A path as the model should see it: relative to the root, with slashes, on one line.
     pub(crate) fn shown(&self, path: &Path) -> String {
         let below = path.strip_prefix(&self.0).unwrap_or(path);
         let names: Vec<_> = below.components().map(|c| c.as_os_str().to_string_lossy()).collect();
-        if names.is_empty() { ".".into() } else { names.join("/") }
+        if names.is_empty() { ".".into() } else { spelled(&names.join("/")).into_owned() }
     }
 
-    /// A regular file below the root, with its size. Pipes and devices are refused: reading one may never end.
-    pub(crate) fn file(&self, path: &str) -> Result<(PathBuf, u64), ToolError> {
+    /// A regular file below the root, opened, with its size. Pipes and devices are refused: reading one may never end.
+    pub(crate) fn file(&self, path: &str) -> Result<(File, u64), ToolError> {
         let real = self.resolve(path)?;
         let kind = fs::metadata(&real).map_err(|e| unreadable(path, &e))?;
         if kind.is_dir() {
@@ -54,8 +100,22 @@ impl Workspace {
         if !kind.is_file() {
             return Err(ToolError::model(format!("{path:?} is not a regular file")));
         }
-        Ok((real, kind.len()))
+        Ok((open_regular(&real).map_err(|e| unreadable(path, &e))?, kind.len()))
     }
+}
+
+/// Opens a regular file that no link stands for; anything else is refused unopened.
+///
+/// What was opened is asked again, so that nothing else that took the file's place is read. A pipe that takes it
+/// between the two looks can still hold up the opening: of those who write in a root no more is asked than of those who
+/// swap directories.
+pub(super) fn open_regular(path: &Path) -> io::Result<File> {
+    let not_regular = || io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file");
+    if !fs::symlink_metadata(path)?.is_file() {
+        return Err(not_regular());
+    }
+    let file = File::open(path)?;
+    if file.metadata()?.is_file() { Ok(file) } else { Err(not_regular()) }
 }
 
 /// In the model's words for the path: the real one is nobody's business.
@@ -66,6 +126,12 @@ pub(crate) fn unreadable(path: &str, e: &io::Error) -> ToolError {
         io::ErrorKind::PermissionDenied => format!("{path:?} may not be read"),
         _ => format!("{path:?} cannot be read: {e}"),
     })
+}
+
+/// The parts of a path but for `.`; an absolute one begins with the file system's root.
+fn parts(path: &Path) -> impl DoubleEndedIterator<Item = OsString> {
+    let parts = path.components().filter(|c| *c != Component::CurDir);
+    parts.map(|c| c.as_os_str().to_owned())
 }
 
 /// The path with `.` and `..` worked out on paper.

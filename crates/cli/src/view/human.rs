@@ -17,6 +17,17 @@ pub(crate) struct Human {
     /// The last text on standard output does not end its line.
     in_text: bool,
     thought: Option<Thought>,
+    shown: Shown,
+    /// Events were dropped: what is shown may not be all.
+    lagged: bool,
+}
+
+/// The text of the last model call that is on standard output.
+#[derive(Default)]
+struct Shown {
+    text: String,
+    /// The call is over: what comes next is another one's.
+    is_over: bool,
 }
 
 /// Reasoning that is under way.
@@ -29,12 +40,24 @@ struct Thought {
 
 impl Human {
     pub(crate) fn new(answer: Look, notes: Look) -> Self {
-        Self { answer, notes, began: None, in_text: false, thought: None }
+        Self {
+            answer,
+            notes,
+            began: None,
+            in_text: false,
+            thought: None,
+            shown: Shown::default(),
+            lagged: false,
+        }
     }
 
     fn text(&mut self, text: &str, page: &mut Page) {
         self.end_thought(page);
         self.in_text = !text.ends_with('\n');
+        if std::mem::take(&mut self.shown.is_over) {
+            self.shown.text.clear();
+        }
+        self.shown.text.push_str(text);
         if self.answer.terminal {
             page.push(To::Stdout, printable(text));
         } else {
@@ -112,7 +135,24 @@ impl Human {
         self.note(&line, page);
     }
 
+    /// Shows what was dropped of the answer. It goes on where it was broken off, if it is the same.
+    fn catch_up(&mut self, content: &str, page: &mut Page) {
+        let shown = std::mem::take(&mut self.shown);
+        match content.strip_prefix(shown.text.as_str()) {
+            Some("") => {}
+            Some(rest) if !shown.is_over => self.text(rest, page),
+            _ => {
+                self.end_text(page);
+                self.warn("note:", "this is the whole answer", page);
+                self.text(content, page);
+            }
+        }
+    }
+
     fn finished(&mut self, at: Timestamp, finished: &TurnFinished, page: &mut Page) {
+        if self.lagged && finished.streamed.is_none() && !finished.content.is_empty() {
+            self.catch_up(&finished.content, page);
+        }
         self.end_text(page);
         if finished.streamed.is_some() {
             self.warn("changed:", "the answer differs from what was streamed; this is the one", page);
@@ -145,9 +185,13 @@ impl View for Human {
                 self.note(&format!("  {}", one_line(text, SHOWN)), page);
             }
             TurnEventKind::ToolResult(result) => self.result(result, page),
-            TurnEventKind::IterationFinished { .. } => self.end_text(page),
+            TurnEventKind::IterationFinished { .. } => {
+                self.end_text(page);
+                self.shown.is_over = true;
+            }
             TurnEventKind::Retry { attempt } => {
                 self.end_text(page);
+                self.shown.is_over = true;
                 self.warn("retry:", &format!("attempt {attempt} at the model call"), page);
             }
             TurnEventKind::HookFailed(failure) => self.warn("warning:", &failure.to_string(), page),
@@ -158,7 +202,7 @@ impl View for Human {
                 self.warn("command:", &format!("{command:?} {fate:?}"), page);
             }
             TurnEventKind::Lagged { dropped } => {
-                self.end_text(page);
+                self.lagged = true;
                 let what =
                     format!("{} were not shown: the output was read too slowly", counted(*dropped, "event"));
                 self.warn("warning:", &what, page);

@@ -8,16 +8,27 @@ use crate::output::{Look, error_lines, style};
 
 /// Text of models and tools for a terminal: whatever would steer it is spelled out.
 pub(crate) fn printable(text: &str) -> Cow<'_, str> {
-    let steers = |c: char| c.is_control() && c != '\n' && c != '\t';
-    if !text.contains(steers) {
-        return Cow::Borrowed(text);
-    }
-    let spelled = text.replace("\r\n", "\n");
-    let mut out = String::with_capacity(spelled.len());
-    for c in spelled.chars() {
+    let steers = |c: char| steers(c) && c != '\n' && c != '\t';
+    if text.contains(steers) { Cow::Owned(escape(&text.replace("\r\n", "\n"), steers)) } else { text.into() }
+}
+
+/// A name on one line: line breaks and tabs are spelled out too.
+pub(crate) fn spelled(name: &str) -> Cow<'_, str> {
+    if name.contains(steers) { Cow::Owned(escape(name, steers)) } else { name.into() }
+}
+
+/// Whether a character is none to see: it controls the terminal, breaks the line, or turns the direction of what follows.
+fn steers(c: char) -> bool {
+    let turns = matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    c.is_control() || turns || matches!(c, '\u{2028}' | '\u{2029}')
+}
+
+fn escape(text: &str, steers: impl Fn(char) -> bool) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
         if steers(c) { out.extend(c.escape_default()) } else { out.push(c) }
     }
-    Cow::Owned(out)
+    out
 }
 
 /// The text on one line of at most so many characters.
@@ -127,6 +138,11 @@ mod tests {
     fn text_cannot_steer_the_terminal() {
         assert_eq!(printable("a\x1b[31mb\r\nc\td\u{9b}"), "a\\u{1b}[31mb\nc\td\\u{9b}");
         assert!(matches!(printable("plain\nText"), Cow::Borrowed(_)));
+        for c in "\u{200e}\u{200f}\u{2028}\u{2029}\u{202a}\u{202e}\u{2066}\u{2069}".chars() {
+            assert_eq!(printable(&format!("a{c}b")), format!("a{}b", c.escape_unicode()));
+        }
+        assert_eq!(spelled("a\nb\u{202e}\tc"), "a\\nb\\u{202e}\\tc");
+        assert!(matches!(spelled("plain Ünïcode"), Cow::Borrowed(_)));
     }
 
     #[test]

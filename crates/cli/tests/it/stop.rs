@@ -1,4 +1,4 @@
-//! Ctrl-C, SIGTERM and a reader who goes away.
+//! Ctrl-C, SIGTERM, and a reader who goes away, does not read or is a full disk.
 #![cfg(unix)]
 
 use std::{process::Stdio, time::Duration};
@@ -10,7 +10,7 @@ use tokio::{
 };
 use turnwright_testkit::provider::{Fault, ProviderServer, Reply};
 
-use crate::support::{ask, events, run, server, text};
+use crate::support::{ask, directory, events, run, server, stderr, stdout, text};
 
 /// Says `Hel` and `lo`, and then nothing for ever.
 async fn stalled() -> ProviderServer {
@@ -118,11 +118,70 @@ fn a_reader_who_does_not_read_holds_up_neither_the_turn_nor_the_user() {
         // The turn ends, though its last line cannot be written.
         server.wait_for_client_closes(1).await;
         assert!(child.try_wait().unwrap().is_none(), "it waits for its reader");
-        for _ in 0..2 {
-            sleep(Duration::from_millis(100)).await;
-            signal(&child, "-INT").await;
-        }
+        sleep(Duration::from_millis(100)).await;
+        signal(&child, "-INT").await;
+        sleep(Duration::from_millis(200)).await;
+        assert!(child.try_wait().unwrap().is_none(), "only the third time it leaves");
+        signal(&child, "-INT").await;
         assert_eq!(child.wait().await.unwrap().code(), Some(130));
         drop(unread);
+    });
+}
+
+/// More text than a pipe holds, and then more events than a turn keeps for its reader.
+fn too_fast(more: usize) -> (Reply, String, usize) {
+    let head = "x".repeat(200 << 10);
+    let reply = (0..more).fold(Reply::new().text(head.clone()), |reply, _| reply.reasoning("r").text("a"));
+    // The first event of a reply says nothing.
+    (reply, head + &"a".repeat(more), 2 + 2 * more)
+}
+
+#[test]
+fn a_reader_who_is_too_slow_gets_the_whole_answer_in_the_end() {
+    run(async {
+        // The answer goes on where it was broken off.
+        let (reply, answer, steps) = too_fast(5000);
+        let server = server([reply.fault(Fault::Stall { after: steps })]).await;
+        let child = ask(&server, &["hi"]).spawn().unwrap();
+        server.wait_for_client_closes(1).await;
+        let output = child.wait_with_output().await.unwrap();
+        let notes = stderr(&output);
+        assert!(notes.contains("were not shown: the output was read too slowly"), "{notes}");
+        assert!(stdout(&output) == answer + "\n", "{} bytes", output.stdout.len());
+        assert_eq!(output.status.code(), Some(1), "{notes}");
+    });
+    run(async {
+        // The answer is another one than what was shown last.
+        let (reply, early, _) = too_fast(5000);
+        let call = reply.tool_call("c", "list_dir", "{}");
+        let server = server([call, Reply::new().text("The ").text("end.")]).await;
+        let child = ask(&server, &["hi"]).current_dir(directory()).spawn().unwrap();
+        server.wait_for_requests(2).await;
+        let output = child.wait_with_output().await.unwrap();
+        let (shown, notes) = (stdout(&output), stderr(&output));
+        let (before, answer) = shown.trim_end().rsplit_once('\n').unwrap();
+        assert!(early.starts_with(before.trim_end()), "{} bytes", before.len());
+        assert_eq!((answer, output.status.code()), ("The end.", Some(0)), "{notes}");
+        assert!(notes.contains("note: this is the whole answer"), "{notes}");
+    });
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_full_disk_is_a_failure_and_not_a_wish() {
+    run(async {
+        for args in [&["hi"][..], &["--json", "hi"]] {
+            for reply in
+                [Reply::new().text("Hello"), Reply::new().text("Hel").fault(Fault::Stall { after: 2 })]
+            {
+                let server = server([reply]).await;
+                let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
+                let child = patient(&server, args).stdout(full).spawn().unwrap();
+                let output = child.wait_with_output().await.unwrap();
+                let notes = stderr(&output);
+                assert!(notes.starts_with("error: standard output cannot be written: "), "{args:?}: {notes}");
+                assert_eq!((output.status.code(), notes.lines().count()), (Some(1), 1), "{args:?}: {notes}");
+            }
+        }
     });
 }

@@ -58,6 +58,10 @@ fn no_path_leads_out_of_the_root() {
         symlink(&outside, root.join("way-out")).unwrap();
         symlink(outside.join("secret.txt"), root.join("secret-link")).unwrap();
         symlink("../../outside/secret.txt", root.join("sub/relative-link")).unwrap();
+        symlink("../outside/none", root.join("dangling")).unwrap();
+        symlink("sub/../way-out", root.join("chain")).unwrap();
+        symlink("round", root.join("round")).unwrap();
+        symlink(root.join("sub"), root.join("in")).unwrap();
         // A sibling whose name begins like the root's.
         fs::create_dir_all(root.with_file_name("root-too")).unwrap();
         fs::write(root.with_file_name("root-too").join("s.txt"), "SECRET\n").unwrap();
@@ -72,6 +76,13 @@ fn no_path_leads_out_of_the_root() {
             "sub/relative-link",
             "../root-too/s.txt",
             "way-out/../a.txt/../../outside/secret.txt",
+            // Whether it exists is nobody's business.
+            "way-out/none.txt",
+            "way-out/none/../secret.txt",
+            "sub/../way-out/none.txt",
+            "dangling",
+            "dangling/none.txt",
+            "chain/none.txt",
         ];
         let mut calls: Vec<_> = paths.iter().map(|path| ("read_file", json!({ "path": path }))).collect();
         calls.extend(["..", "/", "way-out", "sub/../.."].map(|path| ("list_dir", json!({ "path": path }))));
@@ -85,8 +96,11 @@ fn no_path_leads_out_of_the_root() {
         }
         let search = call(&root, &[("search", json!({ "pattern": "SECRET" }))]).await;
         assert!(search[0].1.starts_with("[no line matches"), "links are not followed: {search:?}");
-        let inside = call(&root, &[("read_file", json!({ "path": "sub/../a.txt" }))]).await;
-        assert_eq!(inside, [(false, "one\ntwo\nthree\n".to_owned())]);
+        let inside = ["sub/../a.txt", "in/none", "round"].map(|path| ("read_file", json!({ "path": path })));
+        let inside = call(&root, &inside).await;
+        assert_eq!(inside[0], (false, "one\ntwo\nthree\n".to_owned()));
+        assert_eq!(inside[1], (true, "\"in/none\" does not exist".to_owned()));
+        assert!(inside[2].1.contains("cannot be read"), "{inside:?}");
     });
 }
 
@@ -117,6 +131,60 @@ fn files_are_read_listed_and_searched() {
         for field in ["utc", "local"] {
             assert!(time[field].as_str().unwrap().parse::<jiff::Timestamp>().is_ok(), "{time}");
         }
+    });
+}
+
+/// What a walk may meet in place of a file of rules must neither hang nor fill the memory, and no rule from above the
+/// root counts.
+#[cfg(unix)]
+#[test]
+fn rules_come_from_short_regular_files_below_the_root() {
+    use std::os::unix::fs::symlink;
+    run(async {
+        let (root, outside) = tree();
+        fs::write(root.with_file_name(".gitignore"), "a.txt\n").unwrap();
+        fs::write(outside.join("rules"), "a.txt\n").unwrap();
+        let all = json!({ "pattern": "two" });
+        let below = json!({ "pattern": "two", "path": "sub" });
+        let told = call(&root, &[("search", all.clone())]).await;
+        assert_eq!(told, [(false, "a.txt:2: two\nsub/b.rs:1: fn two() {}".to_owned())]);
+
+        symlink("/dev/zero", root.join(".ignore")).unwrap();
+        let pipe = std::process::Command::new("mkfifo").arg(root.join("sub/.gitignore")).status();
+        assert!(pipe.unwrap().success());
+        symlink(outside.join("rules"), root.join("sub/.ignore")).unwrap();
+        let told = call(&root, &[("search", all.clone()), ("search", below.clone())]).await;
+        assert_eq!(told[0].1, "a.txt:2: two\nsub/b.rs:1: fn two() {}");
+        assert_eq!(told[1].1, "sub/b.rs:1: fn two() {}");
+
+        // The nearest rule decides, one above the start counts, and a file that is too long has no rules.
+        fs::remove_file(root.join(".ignore")).unwrap();
+        fs::remove_file(root.join("sub/.ignore")).unwrap();
+        fs::write(root.join(".gitignore"), "*.log\n/sub/b.rs\nc.txt\ndeep/\n[\n").unwrap();
+        fs::write(root.join("sub/.ignore"), "!c.txt\n").unwrap();
+        fs::write(root.join("sub/c.txt"), "two\n").unwrap();
+        fs::create_dir_all(root.join("sub/deep")).unwrap();
+        fs::write(root.join("sub/deep/d.txt"), "two\n").unwrap();
+        let deep = json!({ "pattern": "two", "path": "sub/deep" });
+        let told = call(&root, &[("search", all.clone()), ("search", below), ("search", deep)]).await;
+        assert_eq!(told[0].1, "a.txt:2: two\nsub/c.txt:1: two");
+        assert_eq!(told[1].1, "sub/c.txt:1: two");
+        assert_eq!(told[2].1, "sub/deep/d.txt:1: two", "who names a directory has it searched");
+        fs::write(root.join(".gitignore"), "*.txt\n".repeat(20_000)).unwrap();
+        let told = call(&root, &[("search", all)]).await;
+        assert!(told[0].1.starts_with("a.txt:2: two\nignored.log:1: two\n"), "{told:?}");
+    });
+}
+
+#[cfg(unix)]
+#[test]
+fn a_name_is_one_line_whatever_it_holds() {
+    run(async {
+        let root = directory();
+        fs::write(root.join("a\nb\u{1b}[2J\u{202e}.txt"), "one\n").unwrap();
+        let told = call(&root, &[("list_dir", json!({})), ("search", json!({ "pattern": "one" }))]).await;
+        assert_eq!(told[0].1, "a\\nb\\u{1b}[2J\\u{202e}.txt 4\n");
+        assert_eq!(told[1].1, "a\\nb\\u{1b}[2J\\u{202e}.txt:1: one");
     });
 }
 

@@ -53,6 +53,18 @@ fn mistakes_exit_with_2_print_no_line_and_say_what_to_do() {
 }
 
 #[test]
+fn what_a_user_gave_cannot_steer_the_terminal() {
+    run(async {
+        let root = "\u{1b}[2J\u{202e}";
+        let mut command = turnwright(&["run", "hi", "--model", "m", "--tool-root", root]);
+        let output = command.env("OPENAI_API_KEY", "k").output().await.unwrap();
+        let notes = stderr(&output);
+        assert_eq!(output.status.code(), Some(2), "{notes:?}");
+        assert!(notes.starts_with("error: the tool root \\u{1b}[2J\\u{202e} cannot be used"), "{notes:?}");
+    });
+}
+
+#[test]
 fn help_names_exit_codes_and_environment() {
     run(async {
         for args in [&["--help"][..], &["-h"], &["run", "--help"]] {
