@@ -5,6 +5,8 @@
 
 mod body;
 mod kind;
+mod secrets;
+mod value;
 
 use std::time::Duration;
 
@@ -12,12 +14,16 @@ use jiff::fmt::rfc2822::DateTimeParser;
 use turnwright_core::{ErrorInfo, ErrorKind, RetryAdvice, Timestamp};
 
 use body::ErrorBody;
+pub use secrets::Secrets;
 
 /// How much of an error's body is worth reading, in bytes: 64 KiB. More is ignored.
 pub const MAX_BODY_BYTES: usize = 64 * 1024;
 
 /// The most characters of a provider's message that are kept.
 pub const MAX_MESSAGE_CHARS: usize = 500;
+
+/// The longest wait that a server can ask for: a day. More is a mistake, or a clock that is wrong.
+pub const MAX_RETRY_AFTER: Duration = Duration::from_secs(24 * 60 * 60);
 
 const MAX_CODE_CHARS: usize = 100;
 
@@ -36,6 +42,8 @@ pub struct HttpFailure<'a> {
     pub retry_after_ms: Option<&'a str>,
     /// The body, or its first [`MAX_BODY_BYTES`].
     pub body: &'a [u8],
+    /// What must not be in the error though the body repeats it.
+    pub secrets: &'a Secrets,
     /// The time now, from which an HTTP date is counted.
     pub now: Timestamp,
 }
@@ -48,15 +56,17 @@ impl HttpFailure<'_> {
             let kind = if success { ErrorKind::UnexpectedContent } else { kind::of_status(self.status) };
             ErrorInfo::new(kind, "an HTML page came in place of an answer")
         } else {
-            let body = ErrorBody::read(self.cut_body());
+            let body = ErrorBody::read(&self.secrets.redact_body(self.cut_body()));
             let status = if success { body.status } else { Some(self.status) };
             let fallback =
                 || format!("the provider answered with HTTP status {} and no message", self.status);
-            from_body(&body, status, fallback)
+            from_body(&body, status, self.secrets, fallback)
         };
         let error = error.provider(self.provider).status(self.status);
         match self.retry_header() {
-            Some(pause) if error.is_retryable() => error.retry(RetryAdvice::After(pause)),
+            Some(pause) if error.is_retryable() => {
+                error.retry(RetryAdvice::After(pause.min(MAX_RETRY_AFTER)))
+            }
             _ => error,
         }
     }
@@ -86,14 +96,16 @@ fn retry_after(value: &str, now: Timestamp) -> Option<Duration> {
     Some(Duration::try_from(at.duration_since(now)).unwrap_or(Duration::ZERO))
 }
 
-/// The error that a provider reports inside a stream that began well: an error object, or words.
-pub fn in_stream(provider: &str, body: &[u8]) -> ErrorInfo {
+/// The error that a provider reports inside a stream that began well: an error object, or words. The body may
+/// be as large as an event; the message is not.
+pub fn in_stream(provider: &str, body: &[u8], secrets: &Secrets) -> ErrorInfo {
     if body.trim_ascii_start().starts_with(b"<") {
         let message = "an HTML page came in place of an answer";
         return ErrorInfo::new(ErrorKind::UnexpectedContent, message).provider(provider);
     }
-    let body = ErrorBody::read(&body[..body.len().min(MAX_BODY_BYTES)]);
-    let error = from_body(&body, body.status, || "the provider reported an error in the stream".into());
+    let body = ErrorBody::read(&secrets.redact_body(body));
+    let error =
+        from_body(&body, body.status, secrets, || "the provider reported an error in the stream".into());
     let error = error.provider(provider);
     match body.status {
         Some(status) => error.status(status),
@@ -101,16 +113,22 @@ pub fn in_stream(provider: &str, body: &[u8]) -> ErrorInfo {
     }
 }
 
-fn from_body(body: &ErrorBody, status: Option<u16>, fallback: impl FnOnce() -> String) -> ErrorInfo {
+fn from_body(
+    body: &ErrorBody,
+    status: Option<u16>,
+    secrets: &Secrets,
+    fallback: impl FnOnce() -> String,
+) -> ErrorInfo {
     let kind = kind::decide(body, status);
     let message = match body.message.trim() {
         "" => fallback(),
-        message => clean(message, MAX_MESSAGE_CHARS),
+        // Once more, since JSON may have spelled a secret with escapes; and before the cut, which may leave its head.
+        message => clean(&secrets.redact(message), MAX_MESSAGE_CHARS),
     };
     let mut error = ErrorInfo::new(kind, message);
-    error.code = body.code.as_deref().map(|code| clean(code, MAX_CODE_CHARS));
+    error.code = body.code.as_deref().map(|code| clean(&secrets.redact(code), MAX_CODE_CHARS));
     match body.retry {
-        Some(pause) if error.is_retryable() => error.retry(RetryAdvice::After(pause)),
+        Some(pause) if error.is_retryable() => error.retry(RetryAdvice::After(pause.min(MAX_RETRY_AFTER))),
         _ => error,
     }
 }
@@ -121,11 +139,15 @@ fn clean(text: &str, max_chars: usize) -> String {
     let mut after_bearer = false;
     // A key may stand at the cut, so words are judged whole; what lies far beyond the cut is not looked at.
     let is_word = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | '*');
+    // These may stand in a key, but also between a key and what it has nothing to do with.
+    let is_key = |c: char| is_word(c) || matches!(c, '/' | '+' | '=' | '~' | '%');
     let mut rest = text;
     while !rest.is_empty() && out.len() < max_chars * 4 {
-        let end = rest.find(|c| !is_word(c)).unwrap_or(rest.len());
+        let end = rest.find(|c| !is_key(c)).unwrap_or(rest.len());
+        let key = &rest[..end];
+        let secret = after_bearer || (key.len() >= 8 && KEY_PREFIXES.iter().any(|p| key.starts_with(p)));
+        let end = if secret { end } else { rest.find(|c| !is_word(c)).unwrap_or(rest.len()) };
         let (word, after) = rest.split_at(end);
-        let secret = after_bearer || (word.len() >= 8 && KEY_PREFIXES.iter().any(|p| word.starts_with(p)));
         out.push_str(if secret && !word.is_empty() { "[redacted]" } else { word });
         if !word.is_empty() {
             after_bearer = word.eq_ignore_ascii_case("bearer");

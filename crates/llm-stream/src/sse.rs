@@ -87,8 +87,8 @@ impl SseFramer {
         }
     }
 
-    /// How many bytes arrived that were neither comments nor line ends: an idle timer may look at this, so that
-    /// keep-alive comments do not count as progress.
+    /// How many bytes arrived that said something: no comments, line ends, names of events or empty data, and no
+    /// events named `ping`. An idle timer may look at this, so that keep-alives do not count as progress.
     pub fn progress(&self) -> u64 {
         self.progress
     }
@@ -128,7 +128,7 @@ impl SseFramer {
             self.skip_line_feed = terminator == b'\r';
             if self.partial.is_empty() {
                 self.check(piece.len())?;
-                self.count(piece);
+                self.count(piece.len(), self.is_progress(piece));
                 match parse(piece) {
                     Line::Data(value) if !self.has_data => {
                         held = Some(value);
@@ -254,14 +254,26 @@ impl SseFramer {
 
     fn keep(&mut self, piece: &[u8]) -> Result<(), ErrorInfo> {
         self.check(self.partial.len() + piece.len())?;
-        self.count(piece);
         self.partial.extend_from_slice(piece);
+        self.count(piece.len(), self.is_progress(&self.partial));
         Ok(())
     }
 
-    fn count(&mut self, piece: &[u8]) {
-        if self.partial.first().or(piece.first()) != Some(&b':') {
-            self.progress += piece.len() as u64;
+    fn count(&mut self, length: usize, is_progress: bool) {
+        if is_progress {
+            self.progress += length as u64;
+        }
+    }
+
+    /// Whether a line, as far as it came, says something. Looks at its start only.
+    fn is_progress(&self, line: &[u8]) -> bool {
+        match line {
+            [b'd', b'a', b't', b'a', b':', value @ ..] => {
+                let start = &value[..value.len().min(64)];
+                self.name != b"ping" && (value.len() > 64 || !start.trim_ascii().is_empty())
+            }
+            // Other fields, also those whose name has only begun to come.
+            _ => matches!(line, [b'{' | b'[' | b'<', ..]),
         }
     }
 

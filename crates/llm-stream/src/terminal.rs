@@ -84,8 +84,11 @@ impl<S: Stream<Item = StreamItem>> Stream for OneTerminal<S> {
             match catch_unwind(AssertUnwindSafe(|| inner.poll_next(cx))) {
                 Ok(Poll::Ready(Some(StreamItem::Event(event)))) => break event,
                 Ok(Poll::Ready(Some(StreamItem::Progress(progress)))) => {
-                    if let Some(sink) = this.progress {
-                        sink(progress);
+                    // A sink is for display only: when it panics, the answer goes on without it.
+                    if let Some(sink) = this.progress
+                        && catch_unwind(AssertUnwindSafe(|| sink(progress))).is_err()
+                    {
+                        drop_sink(this.progress);
                     }
                 }
                 Ok(Poll::Ready(None)) => {
@@ -158,6 +161,11 @@ impl<S: Stream<Item = LlmEvent>> Stream for Legal<'_, S> {
 /// Drops what is inside before the terminal event is seen; a panic in a destructor must not become a second ending.
 fn drop_quietly<S>(mut slot: Pin<&mut Option<S>>) {
     let _ = catch_unwind(AssertUnwindSafe(|| slot.set(None)));
+}
+
+fn drop_sink(sink: &mut Option<ProgressSink>) {
+    let sink = sink.take();
+    let _ = catch_unwind(AssertUnwindSafe(|| drop(sink)));
 }
 
 #[cfg(test)]
@@ -259,6 +267,25 @@ mod tests {
         let out = drain(EventStream::provider(s, &token, Some(Arc::new(move |p| sink.push(p)))));
         assert_eq!(out.len(), 1);
         assert_eq!(seen.take(), [progress]);
+    }
+
+    #[test]
+    fn a_sink_that_panics_is_dropped_and_the_stream_goes_on() {
+        let progress = || ToolProgress::Started { id: "c".into(), name: "t".into() };
+        let items = [
+            StreamItem::Progress(progress()),
+            StreamItem::Progress(progress()),
+            LlmEvent::finish(FinishReason::Stop).into(),
+        ];
+        let calls = Arc::new(AtomicUsize::new(0));
+        let counted = calls.clone();
+        let sink: ProgressSink = Arc::new(move |_| {
+            counted.fetch_add(1, SeqCst);
+            panic!("in the sink")
+        });
+        let out = drain(EventStream::provider(stream::iter(items), &CancelToken::new(), Some(sink)));
+        assert_eq!(out, [LlmEvent::finish(FinishReason::Stop)]);
+        assert_eq!((calls.load(SeqCst), Arc::strong_count(&calls)), (1, 1));
     }
 
     mod parking_lot_free {

@@ -15,7 +15,7 @@ use serde_json::Value;
 use turnwright_core::{ErrorKind, RandomSource, TokenUsage, clock::SeededRandom};
 use turnwright_llm_stream::{
     Assembler, LlmEvent, LlmResponse, StreamItem, ToolProgress,
-    classify::HttpFailure,
+    classify::{HttpFailure, Secrets},
     wire::{WireDecoder, chat::ChatDecoder},
 };
 
@@ -204,6 +204,7 @@ fn every_recorded_error_body_is_classified() {
             retry_after: None,
             retry_after_ms: None,
             body: &body,
+            secrets: &Secrets::default(),
             now: "2026-01-01T00:00:00Z".parse().unwrap(),
         }
         .classify();

@@ -80,7 +80,8 @@ impl LlmClient for ChatClient {
         ctx: &TurnContext,
         request: &LlmRequest,
     ) -> impl Stream<Item = StreamItem> + Send + 'static {
-        let decoder = ChatDecoder::for_request(self.0.provider.as_str(), request);
+        let decoder =
+            ChatDecoder::for_request(self.0.provider.as_str(), request).redacting(self.0.secrets.clone());
         exchange(self.0.clone(), ctx.sources().clock.clone(), chat_body(request), decoder)
     }
 }

@@ -9,7 +9,7 @@ use reqwest::{
     header::{CONTENT_TYPE, HeaderName, LOCATION, RETRY_AFTER},
 };
 use tokio::time::timeout_at;
-use turnwright_core::{Clock, ErrorInfo, ErrorKind, clock::Instant};
+use turnwright_core::{Clock, ErrorInfo, ErrorKind};
 use turnwright_llm_stream::{
     LlmEvent, StreamItem,
     classify::{HttpFailure, MAX_BODY_BYTES},
@@ -17,9 +17,12 @@ use turnwright_llm_stream::{
 };
 
 use crate::{
-    Timeouts,
+    limits::{Limit, Limits},
     transport::{Transport, root_cause},
 };
+
+/// How long the body of a refusal may take.
+const REFUSAL_BODY: Duration = Duration::from_secs(5);
 
 /// Makes the call when polled. The connection is closed when the stream is dropped, and before the terminal event is
 /// yielded.
@@ -65,25 +68,6 @@ struct Reading {
     limits: Limits,
 }
 
-/// When the call is over, as far as is known.
-#[derive(Debug, Clone, Copy)]
-struct Limits {
-    timeouts: Timeouts,
-    started: Instant,
-    /// When the answer last grew.
-    grew: Option<Instant>,
-    progress: u64,
-    /// When the finish reason was seen.
-    finished: Option<Instant>,
-}
-
-/// Which limit comes first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Limit {
-    Failure(ErrorKind, Duration),
-    Drained,
-}
-
 impl<D: WireDecoder> Exchange<D> {
     async fn step(&mut self) {
         match std::mem::replace(&mut self.phase, Phase::Done) {
@@ -95,13 +79,7 @@ impl<D: WireDecoder> Exchange<D> {
     }
 
     async fn send(&mut self, body: Vec<u8>) {
-        let limits = Limits {
-            timeouts: self.transport.timeouts,
-            started: self.clock.instant(),
-            grew: None,
-            progress: 0,
-            finished: None,
-        };
+        let limits = Limits::new(self.transport.timeouts, self.clock.instant());
         let (deadline, limit) = limits.next();
         let response = match timeout_at(deadline, self.transport.send(body)).await {
             Ok(Ok(response)) => response,
@@ -153,7 +131,9 @@ impl<D: WireDecoder> Exchange<D> {
     async fn refusal(&mut self, response: Response, limits: Limits) -> ErrorInfo {
         let status = response.status().as_u16();
         let head = response.headers().clone();
-        let (deadline, _) = limits.next();
+        // The status is known: the words are not worth a long wait.
+        let words = REFUSAL_BODY.min(self.transport.timeouts.first_byte);
+        let deadline = limits.next().0.min(self.clock.instant() + words);
         let mut body = Vec::new();
         let mut chunks = Box::pin(response.bytes_stream());
         while let Ok(Some(Ok(chunk))) = timeout_at(deadline, chunks.next()).await {
@@ -170,6 +150,7 @@ impl<D: WireDecoder> Exchange<D> {
             retry_after: text(&RETRY_AFTER),
             retry_after_ms: text(&HeaderName::from_static("retry-after-ms")),
             body: &body,
+            secrets: &self.transport.secrets,
             now: self.clock.now(),
         }
         .classify()
@@ -251,36 +232,6 @@ enum Answer {
     Stream,
     Refusal,
     Wrong(ErrorInfo),
-}
-
-impl Limits {
-    /// The limit that comes first, and when.
-    fn next(&self) -> (Instant, Limit) {
-        let timeouts = &self.timeouts;
-        let quiet = match self.grew {
-            None => (
-                self.started + timeouts.first_byte,
-                Limit::Failure(ErrorKind::FirstByteTimeout, timeouts.first_byte),
-            ),
-            Some(at) => (at + timeouts.idle, Limit::Failure(ErrorKind::IdleTimeout, timeouts.idle)),
-        };
-        let total = (self.started + timeouts.total, Limit::Failure(ErrorKind::TotalTimeout, timeouts.total));
-        let drained = self.finished.map(|at| (at + timeouts.drain, Limit::Drained));
-        // A finished answer is whole whichever limit comes first.
-        match drained {
-            Some(drained) => (drained.0.min(total.0), Limit::Drained),
-            None if total.0 < quiet.0 => total,
-            None => quiet,
-        }
-    }
-
-    fn note(&mut self, now: Instant, progress: u64, finish_seen: bool) {
-        if progress > self.progress {
-            self.progress = progress;
-            self.grew = Some(now);
-        }
-        self.finished = finish_seen.then(|| self.finished.unwrap_or(now));
-    }
 }
 
 fn header<'a>(response: &'a Response, name: &HeaderName) -> Option<&'a str> {

@@ -19,6 +19,7 @@
 mod base_url;
 mod chat;
 mod exchange;
+mod limits;
 mod timeouts;
 mod transport;
 

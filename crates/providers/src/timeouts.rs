@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-/// The limits of one call. Each has its own error kind.
+/// The limits of one call. Each has its own error kind. More than a year counts as a year, so that
+/// [`Duration::MAX`] means no limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Timeouts {
     /// To connect, TLS included: [`turnwright_core::ErrorKind::ConnectTimeout`]. 10 s by default.
@@ -18,6 +19,19 @@ pub struct Timeouts {
     /// From the finish reason to the end mark or the end of the body. When it is over the answer counts as whole:
     /// only usage may be missing. 2 s by default.
     pub drain: Duration,
+}
+
+/// The longest limit: no call takes so long, and no clock overflows.
+const LONGEST: Duration = Duration::from_secs(365 * 24 * 60 * 60);
+
+impl Timeouts {
+    /// These limits, none of them too long to count with.
+    pub(crate) fn clamped(self) -> Self {
+        let Self { connect, first_byte, idle, total, drain } = self;
+        let [connect, first_byte, idle, total, drain] =
+            [connect, first_byte, idle, total, drain].map(|limit| limit.min(LONGEST));
+        Self { connect, first_byte, idle, total, drain }
+    }
 }
 
 impl Default for Timeouts {

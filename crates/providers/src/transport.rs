@@ -6,11 +6,9 @@ use reqwest::{
     redirect,
 };
 use turnwright_core::{ErrorInfo, ErrorKind};
+use turnwright_llm_stream::classify::Secrets;
 
 use crate::{Timeouts, base_url};
-
-/// Shorter texts are no secrets, and hiding them would tear words apart.
-const SHORTEST_SECRET: usize = 8;
 
 pub(crate) struct Transport {
     pub(crate) provider: String,
@@ -18,7 +16,7 @@ pub(crate) struct Transport {
     client: Client,
     url: Url,
     headers: HeaderMap,
-    secrets: Vec<String>,
+    pub(crate) secrets: Secrets,
 }
 
 impl Transport {
@@ -36,16 +34,17 @@ impl Transport {
         let mut secrets = Vec::new();
         if let Some(key) = key.map(str::trim).filter(|key| !key.is_empty()) {
             headers.insert(AUTHORIZATION, header_value("the API key", &format!("Bearer {key}"))?);
-            secrets.push(key.to_owned());
+            secrets.push(key);
         }
         for (name, value) in extra {
             let name = HeaderName::from_bytes(name.as_bytes())
                 .map_err(|_| configuration(format!("{name:?} is no name for a header")))?;
             let parsed = header_value(&format!("the value of the header {name}"), value)?;
             headers.insert(name, parsed);
-            secrets.push(value.clone());
+            secrets.push(value.as_str());
         }
-        secrets.retain(|secret| secret.len() >= SHORTEST_SECRET);
+        let secrets = Secrets::new(secrets);
+        let timeouts = timeouts.clamped();
         let mut builder = Client::builder()
             .user_agent(concat!("turnwright/", env!("CARGO_PKG_VERSION")))
             .connect_timeout(timeouts.connect)
@@ -83,12 +82,8 @@ impl Transport {
 
     /// Names the provider in an error and takes secrets out that a server repeated.
     pub(crate) fn finish_error(&self, mut error: ErrorInfo) -> ErrorInfo {
-        for secret in &self.secrets {
-            if error.message.contains(secret) {
-                error.message = error.message.replace(secret, "[redacted]");
-            }
-            error.code = error.code.map(|code| code.replace(secret, "[redacted]"));
-        }
+        error.message = self.secrets.redact(&error.message).into_owned();
+        error.code = error.code.map(|code| self.secrets.redact(&code).into_owned());
         error.provider = Some(self.provider.clone());
         error
     }

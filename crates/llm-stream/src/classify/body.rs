@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use serde_json::{Map, Value};
 
+use super::value;
+
 /// The facts in an error's body.
 #[derive(Debug, Default)]
 pub(super) struct ErrorBody {
@@ -22,7 +24,7 @@ pub(super) struct ErrorBody {
 impl ErrorBody {
     pub(super) fn read(bytes: &[u8]) -> Self {
         let mut body = Self::default();
-        match serde_json::from_slice::<Value>(bytes) {
+        match value::read(bytes) {
             Ok(value) => body.top(&value),
             // A body that was cut at the cap, or plain words.
             Err(_) => body.message = String::from_utf8_lossy(bytes).trim().to_owned(),
@@ -41,7 +43,9 @@ impl ErrorBody {
             Value::Object(top) => {
                 match top.get("error") {
                     Some(Value::Object(inner)) => self.object(inner),
-                    Some(Value::Null) | None => {}
+                    // A flag, or a code, is no message.
+                    Some(Value::Null | Value::Bool(_)) | None => {}
+                    Some(number @ Value::Number(_)) => self.label(Some(number)),
                     Some(words) => self.message = words_of(words),
                 }
                 self.object(top);

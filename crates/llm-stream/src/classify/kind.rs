@@ -5,13 +5,24 @@ use turnwright_core::ErrorKind;
 use super::body::ErrorBody;
 
 /// The kind of an error. Without a status (inside a stream) an error that says nothing known is the server's fault.
+///
+/// Labels that mean one thing come first, then words, then labels that say little, then the status.
 pub(super) fn decide(body: &ErrorBody, status: Option<u16>) -> ErrorKind {
-    // Too large a request stays too large, also when the label says that a rate is exceeded.
-    if status == Some(413) || says_too_large(&body.message) {
-        return ErrorKind::ContextOverflow;
+    let too_large = match status {
+        Some(413) => true,
+        // Of a wrong key or a missing model the words may mention a context too.
+        None | Some(400 | 422 | 429 | 500) => says_too_large(&body.message),
+        Some(_) => false,
+    };
+    match body.labels.iter().find_map(|label| of_label(label)) {
+        // Too large a request stays too large, also when the label says that a rate is exceeded.
+        Some(ErrorKind::RateLimited) | None if too_large => return ErrorKind::ContextOverflow,
+        Some(kind) => return kind,
+        None => {}
     }
-    if let Some(kind) = body.labels.iter().find_map(|label| of_label(label)) {
-        return kind;
+    let is_refusal = status.is_some_and(|status| (400..500).contains(&status));
+    if !is_refusal && body.labels.iter().any(|label| is_generic(label)) {
+        return ErrorKind::Server;
     }
     match (status, body.labels.iter().any(|label| is_bad_request(label))) {
         (Some(400 | 403), _) if says_bad_key(&body.message) => ErrorKind::Authentication,
@@ -81,17 +92,6 @@ fn of_label(label: &str) -> Option<ErrorKind> {
         | "capacity_exceeded"
         | "insufficient_system_resource"
         | "slow_down" => ErrorKind::Overloaded,
-        "server_error"
-        | "api_error"
-        | "internal_error"
-        | "internal_server_error"
-        | "internalservererror"
-        | "internal"
-        | "provider_error"
-        | "timeout"
-        | "timeout_error"
-        | "deadline_exceeded"
-        | "cancelled" => ErrorKind::Server,
         "model_not_found" | "not_found_error" | "not_found" | "deploymentnotfound" | "notfound" => {
             ErrorKind::NotFound
         }
@@ -113,6 +113,21 @@ fn of_label(label: &str) -> Option<ErrorKind> {
         "not_supported_error" | "unimplemented" => ErrorKind::InvalidRequest,
         _ => return None,
     })
+}
+
+/// Labels under which some servers put everything, a wrong key as well. A status of 4xx says more.
+fn is_generic(label: &str) -> bool {
+    label.starts_with("internal")
+        || matches!(
+            label,
+            "server_error"
+                | "api_error"
+                | "provider_error"
+                | "timeout"
+                | "timeout_error"
+                | "deadline_exceeded"
+                | "cancelled"
+        )
 }
 
 /// Labels for a request that is wrong in itself, for streams, where no status says so.
@@ -138,7 +153,10 @@ fn says_too_large(message: &str) -> bool {
         "request too large",
         "reduce the length of the messages",
     ];
-    says(message, &WORDS)
+    // Tokens that are too many for now are no reason to shorten the conversation, unless it says so too.
+    let may_wait = says(message, &["please wait", "wait before", "try again", "trying again", "retry"])
+        && !says(message, &["reduce", "shorten", "shorter", "smaller"]);
+    says(message, &WORDS) && !may_wait
 }
 
 /// Some providers answer a wrong key with status 400 and no label.

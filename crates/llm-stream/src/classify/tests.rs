@@ -3,6 +3,8 @@
 use super::*;
 use ErrorKind::*;
 
+static NONE: std::sync::OnceLock<Secrets> = std::sync::OnceLock::new();
+
 fn now() -> Timestamp {
     "2026-01-01T00:00:00Z".parse().unwrap()
 }
@@ -15,6 +17,7 @@ fn failure(status: u16, body: &str) -> HttpFailure<'_> {
         retry_after: None,
         retry_after_ms: None,
         body: body.as_bytes(),
+        secrets: NONE.get_or_init(Secrets::default),
         now: now(),
     }
 }
@@ -272,9 +275,77 @@ fn fault_e21_r1_27_r7_97_an_error_inside_a_stream_needs_no_status() {
         ("M", Server, None),
     ];
     for (body, kind, status) in table {
-        let e = in_stream("p", body.as_bytes());
+        let e = in_stream("p", body.as_bytes(), &Secrets::default());
         assert_eq!((e.kind, e.message.as_str(), e.status), (kind, "M", status), "{body}");
     }
-    assert!(!in_stream("p", b"").message.is_empty());
-    assert_eq!(in_stream("p", b"<html>").kind, UnexpectedContent);
+    assert!(!in_stream("p", b"", &Secrets::default()).message.is_empty());
+    assert_eq!(in_stream("p", b"<html>", &Secrets::default()).kind, UnexpectedContent);
+}
+
+#[test]
+fn labels_and_statuses_come_before_words() {
+    let wait = "Too many tokens, please wait before trying again.";
+    let table = [
+        (429, "ThrottlingException", wait, RateLimited),
+        (429, "", wait, RateLimited),
+        (429, "", "Too many tokens in this request; reduce it and try again", ContextOverflow),
+        (413, "rate_limit_exceeded", "Request too large. Reduce it and try again", ContextOverflow),
+        (401, "authentication_error", "the long context window is not for this key", Authentication),
+        (401, "", "the long context window is not for this key", Authentication),
+        (404, "", "no model with a 128k context window", NotFound),
+        (400, "model_not_found", "no model with a 128k context window", NotFound),
+        (403, "", "your plan has no long context window", PermissionDenied),
+        (500, "server_error", "the prompt is too long", ContextOverflow),
+        (401, "api_error", "M", Authentication),
+        (429, "internal_error", "M", RateLimited),
+        (403, "provider_error", "M", PermissionDenied),
+        (404, "cancelled", "M", NotFound),
+        (400, "timeout", "M", InvalidRequest),
+        (503, "server_error", "M", Server),
+        (502, "internal_whatever", "M", Server),
+    ];
+    for (status, code, message, kind) in table {
+        let body = serde_json::json!({ "error": { "code": code, "message": message } }).to_string();
+        let error = failure(status, &body).classify();
+        assert_eq!(error.kind, kind, "{status} {body}");
+    }
+    let throttled = format!(r#"{{"code":"ThrottlingException","message":"{wait}"}}"#);
+    assert!(failure(429, &throttled).classify().is_retryable());
+    let error = in_stream("p", throttled.as_bytes(), &Secrets::default());
+    assert_eq!(error.kind, RateLimited);
+    let generic_first = r#"{"error":{"code":"api_error","type":"rate_limit_error","message":"M"}}"#;
+    assert_eq!(in_stream("p", generic_first.as_bytes(), &Secrets::default()).kind, RateLimited);
+}
+
+#[test]
+fn a_wait_longer_than_a_day_is_a_day() {
+    let advice = |retry_after, retry_after_ms| {
+        HttpFailure { retry_after, retry_after_ms, ..failure(429, "{}") }.classify().retry
+    };
+    let day = RetryAdvice::After(MAX_RETRY_AFTER);
+    assert_eq!(advice(Some("99999999"), None), day);
+    assert_eq!(advice(None, Some("99999999999")), day);
+    assert_eq!(advice(Some("Thu, 01 Jan 2099 00:00:00 GMT"), None), day);
+    let in_body = r#"{"error":{"status":"RESOURCE_EXHAUSTED","details":[{"retryDelay":"9999999s"}]}}"#;
+    assert_eq!(failure(429, in_body).classify().retry, day);
+}
+
+#[test]
+fn no_part_of_a_secret_is_left_by_a_cut_and_keys_go_whole() {
+    let secrets = Secrets::new(["Token zzz/secret+0123456789=="]);
+    let classify =
+        |status, body: &str| HttpFailure { secrets: &secrets, ..failure(status, body) }.classify().message;
+    for before in 480..=MAX_MESSAGE_CHARS {
+        let message = format!("{} zzz/secret+0123456789== after", "x".repeat(before));
+        let quoted = serde_json::json!({ "error": message }).to_string();
+        for body in [&message, &quoted, &quoted.replace('/', "\\/").replace('+', "\\u002b")] {
+            assert!(!classify(401, body).contains("zzz"), "{before}: {body}");
+        }
+    }
+    let late = format!("{}zzz/secret+0", " ".repeat(MAX_BODY_BYTES - 12));
+    assert!(!classify(500, &late).contains("zzz"), "the body is cut in the midst of it");
+    assert_eq!(
+        classify(401, "key sk-abc/DEF+123456=, Bearer abc/def+ghi at https://h/x"),
+        "key [redacted], Bearer [redacted] at https://h/x"
+    );
 }

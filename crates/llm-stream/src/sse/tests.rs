@@ -88,6 +88,24 @@ fn fault_e5_comments_are_ignored_and_are_no_progress() {
 }
 
 #[test]
+fn pings_and_events_without_data_are_no_progress() {
+    let quiet =
+        "event: ping\ndata: {\"type\": \"ping\"}\n\ndata:\n\ndata: \n\nevent: x\n\nretry: 5\n\nid: 1\n\ndata";
+    for size in [1, 2, 5, quiet.len()] {
+        let mut framer = SseFramer::new();
+        for chunk in quiet.as_bytes().chunks(size) {
+            framer.feed(chunk, |_| {}).unwrap();
+        }
+        assert_eq!(framer.progress(), 0, "by {size}");
+        framer.feed(b": x", |_| {}).unwrap();
+        assert!(framer.progress() > 0, "by {size}");
+    }
+    let mut framer = SseFramer::new();
+    framer.feed(b"{", |_| {}).unwrap();
+    assert!(framer.progress() > 0);
+}
+
+#[test]
 fn fault_e24_an_error_event_without_data_is_reported() {
     check(b"event: error\n\n", &[event("error", "")]);
     check(b"event: error\ndata:\n\n", &[event("error", "")]);

@@ -245,3 +245,38 @@ fn no_server_and_a_server_that_does_not_answer_are_told_apart() {
         assert!(!error.message.contains("127.0.0.1"), "the address may hold what is not for logs: {error}");
     });
 }
+
+#[test]
+fn a_client_without_limits_works() {
+    run(async {
+        let max = Duration::MAX;
+        let endless = Timeouts { connect: max, first_byte: max, idle: max, total: max, drain: max };
+        let server = server(reply()).await;
+        let response = ask(&builder(&server).timeouts(endless).build().unwrap()).await;
+        assert_eq!(response.error, None);
+        let server = self::server(reply().fault(Fault::ServerError)).await;
+        let response = ask(&builder(&server).timeouts(endless).build().unwrap()).await;
+        assert_eq!(response.error.map(|e| e.kind), Some(ErrorKind::Server));
+    });
+}
+
+#[test]
+fn a_refusal_whose_body_stalls_is_reported_soon() {
+    run(async {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let base_url = format!("http://{}/v1", listener.local_addr().unwrap());
+        let client = ChatClient::builder().base_url(base_url).build().unwrap();
+        let serve = async {
+            let (mut socket, _) = listener.accept().await.unwrap();
+            let _ = socket.read(&mut [0; 4096]).await.unwrap();
+            let refusal = "HTTP/1.1 429 T\r\ncontent-length: 99\r\nretry-after: 3\r\n\r\nslow";
+            socket.write_all(refusal.as_bytes()).await.unwrap();
+            // Until the client gives up, which it would only after two minutes if it waited for the body.
+            let _ = socket.read(&mut [0; 16]).await;
+        };
+        let (response, ()) = futures::join!(ask(&client), serve);
+        let error = response.error.unwrap();
+        assert_eq!((error.kind, error.message.as_str()), (ErrorKind::RateLimited, "slow"));
+        assert_eq!(error.retry, RetryAdvice::After(Duration::from_secs(3)));
+    });
+}

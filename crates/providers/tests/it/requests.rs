@@ -103,3 +103,40 @@ fn fault_e23_the_content_type_is_checked() {
         assert!(error.message.len() < 600);
     });
 }
+
+#[test]
+fn no_word_of_a_header_is_in_an_error_however_the_server_spells_it() {
+    run(async {
+        for (status, content_type) in
+            [("401 U", "application/json"), ("429 T", "text/plain"), ("200 O", "text/event-stream")]
+        {
+            for body in [
+                r#"{"error":{"message":"no such token: 'zzz/0123+456==' ","code":"zzz/0123+456=="}}"#
+                    .to_owned(),
+                r#"{"error":{"message":"no such token: zzz\/0123\u002b456=="}}"#.to_owned(),
+                format!(r#"{{"error":{{"message":"{} zzz/0123+456=="}}}}"#, "x".repeat(492)),
+                // Cut in the midst of it.
+                "no such token: zzz/0123".to_owned(),
+            ] {
+                let lead = if status.starts_with("200") { "event: error\ndata: " } else { "" };
+                let head = format!("HTTP/1.1 {status}\r\ncontent-type: {content_type}\r\n\r\n");
+                let server = TcpListener::bind("127.0.0.1:0").await.unwrap();
+                let client = ChatClient::builder()
+                    .base_url(format!("http://{}/v1", server.local_addr().unwrap()))
+                    .header("Authorization", "Token zzz/0123+456==")
+                    .timeouts(short())
+                    .build()
+                    .unwrap();
+                let serve = async {
+                    let (mut socket, _) = server.accept().await.unwrap();
+                    let _ = socket.read(&mut [0; 4096]).await.unwrap();
+                    socket.write_all(format!("{head}{lead}{body}").as_bytes()).await.unwrap();
+                    socket.shutdown().await.unwrap();
+                };
+                let (response, ()) = futures::join!(ask(&client), serve);
+                let error = response.error.unwrap();
+                assert!(!format!("{error:?}").contains("zzz"), "{status}: {error:?}");
+            }
+        }
+    });
+}

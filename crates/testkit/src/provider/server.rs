@@ -185,7 +185,11 @@ async fn accept(listener: TcpListener, shared: Arc<Shared>) {
     loop {
         tokio::select! {
             accepted = listener.accept() => {
-                let Ok((stream, _)) = accepted else { continue };
+                let Ok((stream, _)) = accepted else {
+                    // Out of file descriptors, most likely: asking again at once would only burn the processor.
+                    pause(Duration::from_millis(10)).await;
+                    continue;
+                };
                 // Without this the kernel would gather small frames.
                 let _ = stream.set_nodelay(true);
                 shared.counts.send_modify(|counts| counts.connections += 1);

@@ -3,7 +3,7 @@
 //! Servers label pieces in every way: by index, by id, by both, by neither, with one index for all calls, with the id
 //! and the name on each piece or on the first only. The rules here give the right calls for all of them.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use serde_json::value::RawValue;
 use turnwright_core::{CallId, ErrorInfo, ErrorKind, ToolCall};
@@ -20,12 +20,17 @@ pub const MAX_ARGUMENT_BYTES: usize = 16 * 1024 * 1024;
 /// The most calls an answer may have.
 pub const MAX_CALLS: usize = 1024;
 
+/// The most bytes that the id or the name of a call may have: 1 KiB.
+pub const MAX_LABEL_BYTES: usize = 1024;
+
 /// The calls of one answer.
 #[derive(Debug, Default)]
 pub(super) struct Calls {
     calls: Vec<Call>,
     /// Ids that are taken: by earlier calls of the conversation and by calls of this answer.
     taken: HashSet<CallId>,
+    /// With which suffix to look for the next id that is free, for each id that was taken already.
+    copies: HashMap<String, usize>,
     argument_bytes: usize,
 }
 
@@ -63,6 +68,9 @@ impl Calls {
         let arguments = function.arguments.map(arguments_of).unwrap_or_default();
         if id.is_empty() && name.is_empty() && arguments.is_empty() {
             return Ok(false);
+        }
+        if id.len().max(name.len()) > MAX_LABEL_BYTES {
+            return Err(too_large("the id or the name of a tool call"));
         }
         self.argument_bytes += arguments.len();
         if self.argument_bytes > MAX_ARGUMENT_BYTES {
@@ -137,10 +145,12 @@ impl Calls {
             id => id.to_owned(),
         };
         let mut id = CallId::from(base.as_str());
-        let mut copy = 2;
-        while !self.taken.insert(id.clone()) {
-            id = format!("{base}_{copy}").into();
-            copy += 1;
+        if !self.taken.insert(id.clone()) {
+            let copy = self.copies.entry(base.clone()).or_insert(1);
+            while !self.taken.insert(id.clone()) {
+                *copy += 1;
+                id = format!("{base}_{copy}").into();
+            }
         }
         self.calls[at].id = Some(id.clone());
         let name = self.calls[at].name.clone();

@@ -9,6 +9,8 @@ use serde::{
 };
 use serde_json::value::RawValue;
 
+use super::list::{List, check_items};
+
 #[derive(Debug, Deserialize)]
 pub(super) struct Chunk<'a> {
     #[serde(borrow, default)]
@@ -76,7 +78,7 @@ pub(super) struct Delta<'a> {
     #[serde(borrow, default)]
     pub(super) reasoning_details: Option<&'a RawValue>,
     #[serde(borrow, default)]
-    pub(super) tool_calls: Option<Vec<CallPiece<'a>>>,
+    pub(super) tool_calls: Option<List<CallPiece<'a>>>,
     /// The form before there were several calls.
     #[serde(borrow, default)]
     pub(super) function_call: Option<FunctionPiece<'a>>,
@@ -122,8 +124,13 @@ impl<'de: 'a, 'a> Deserialize<'de> for Choices<'a> {
                 f.write_str("a list of choices")
             }
             fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
-                let mut choices = Choices::default();
+                let (mut choices, mut count, mut pieces) = (Choices::default(), 0, 0);
                 while let Some(choice) = seq.next_element::<Choice<'a>>()? {
+                    count += 1;
+                    check_items(count)?;
+                    let calls = choice.delta.as_ref().and_then(|delta| delta.tool_calls.as_ref());
+                    pieces += calls.map_or(0, |calls| calls.0.len());
+                    check_items(pieces)?;
                     match choice.index {
                         Count(None | Some(0)) if choices.first.is_none() => choices.first = Some(choice),
                         Count(None | Some(0)) => choices.more.push(choice),

@@ -1,23 +1,25 @@
 //! The decoder.
 
+use serde::de::IgnoredAny;
 use turnwright_core::{CallId, ErrorInfo, ErrorKind, TokenUsage};
 
 use super::{
     calls::Calls,
-    chunk::{Choice, Chunk, Delta},
-    content::content_of,
-    finish::{failure_reason, finish_reason},
+    chunk::Chunk,
+    finish::{Reasons, is_cut},
+    list,
     reasoning::Blocks,
     template::Template,
     text::nonempty,
-    usage::usage_of,
 };
 use crate::{
-    Finish, FinishReason, LlmEvent, LlmRequest, StreamItem, classify,
+    Finish, FinishReason, LlmEvent, LlmRequest, StreamItem,
+    classify::{self, Secrets},
     sse::{Frame, SseFramer},
     wire::WireDecoder,
 };
-use serde_json::value::RawValue;
+
+mod take;
 
 /// Decodes a streamed chat completion. A whole answer that was not streamed, or an error object, in place of the
 /// stream or in the midst of it, is understood too.
@@ -38,18 +40,14 @@ struct State {
     blocks: Blocks,
     usage: Option<TokenUsage>,
     refused: bool,
-    finish: Option<Finished>,
+    /// Whether anything of the answer came.
+    said: bool,
+    finish: Reasons,
     template: Template,
+    secrets: Secrets,
+    /// How many items the details and the parts of the current event have.
+    listed: usize,
     done: bool,
-}
-
-/// A finish reason that was seen.
-#[derive(Debug)]
-struct Finished {
-    reason: FinishReason,
-    raw: String,
-    /// The id of the chunk it came on.
-    chunk_id: Option<String>,
 }
 
 impl ChatDecoder {
@@ -65,6 +63,21 @@ impl ChatDecoder {
         Self::with_calls(provider.into(), Calls::avoiding(ids.collect()))
     }
 
+    /// The same decoder, which takes these secrets out of errors that the stream reports.
+    #[must_use]
+    pub fn redacting(mut self, secrets: Secrets) -> Self {
+        self.state.secrets = secrets;
+        self
+    }
+
+    /// A decoder that parses every chunk.
+    #[cfg(test)]
+    fn without_template() -> Self {
+        let mut decoder = Self::new("p");
+        decoder.state.template.off = true;
+        decoder
+    }
+
     fn with_calls(provider: String, calls: Calls) -> Self {
         let state = State {
             provider,
@@ -74,8 +87,11 @@ impl ChatDecoder {
             blocks: Blocks::default(),
             usage: None,
             refused: false,
-            finish: None,
+            said: false,
+            finish: Reasons::default(),
             template: Template::default(),
+            secrets: Secrets::default(),
+            listed: 0,
             done: false,
         };
         Self { framer: SseFramer::new(), state }
@@ -103,7 +119,7 @@ impl WireDecoder for ChatDecoder {
         }
         if self.state.done {
             // What was left ended it.
-        } else if self.state.finish.is_some() {
+        } else if self.state.finish.is_seen() {
             self.state.close(out);
         } else {
             let message = "the stream ended before the answer was finished";
@@ -116,7 +132,7 @@ impl WireDecoder for ChatDecoder {
     }
 
     fn finish_seen(&self) -> bool {
-        self.state.finish.is_some()
+        self.state.finish.is_seen()
     }
 
     fn progress(&self) -> u64 {
@@ -132,14 +148,14 @@ impl State {
         }
         match frame {
             Frame::Event { name: b"error", data } => {
-                self.fail(classify::in_stream(&self.provider, data), out);
+                self.fail(self.reported(data), out);
             }
             Frame::Event { data, .. } => match data.trim_ascii() {
                 [] => {}
                 data if is_done_mark(data) => self.close(out),
                 data => self.chunk(data, false, last, out),
             },
-            Frame::Bare(markup @ [b'<', ..]) => self.fail(classify::in_stream(&self.provider, markup), out),
+            Frame::Bare(markup @ [b'<', ..]) => self.fail(self.reported(markup), out),
             Frame::Bare(json) => self.chunk(json, true, last, out),
         }
     }
@@ -164,7 +180,8 @@ impl State {
         last: bool,
         out: &mut Vec<StreamItem>,
     ) -> Result<(), ErrorInfo> {
-        if self.finish.is_none()
+        if !self.finish.is_seen()
+            && !self.blocks.is_open()
             && let Some(text) = self.template.text(json)
         {
             if !text.is_empty() {
@@ -172,9 +189,17 @@ impl State {
             }
             return Ok(());
         }
+        // An array would be read as the fields of a chunk in their order. Here it holds an error, as a string does.
+        if json.starts_with(['[', '"']) {
+            return match serde_json::from_str::<IgnoredAny>(json) {
+                Ok(_) => Err(self.reported(json.as_bytes())),
+                Err(e) => Err(invalid(&e)),
+            };
+        }
         match serde_json::from_str::<Chunk<'_>>(json) {
             Ok(chunk) => {
                 let before = out.len();
+                self.listed = 0;
                 self.take(&chunk, json, bare, out)?;
                 if let [StreamItem::Event(LlmEvent::TextDelta { .. })] = out[before..]
                     && let Some(text) = self.only_text(&chunk)
@@ -183,20 +208,32 @@ impl State {
                 }
                 Ok(())
             }
-            // An array holds nothing but an error here.
-            Err(_) if bare && !last => Err(classify::in_stream(&self.provider, json.as_bytes())),
-            Err(e) => Err(broken(&format!("is not valid JSON, at column {}", e.column()))),
+            Err(e) => Err(match list::too_long(&e) {
+                Some(error) => error,
+                // What stands bare and is no chunk holds nothing but an error.
+                None if bare && !last => self.reported(json.as_bytes()),
+                None => invalid(&e),
+            }),
         }
     }
 
-    /// The inside of the string that is all a chunk said, if text is all it said: no figure, no call, no finish.
+    /// The error that this data reports.
+    fn reported(&self, data: &[u8]) -> ErrorInfo {
+        classify::in_stream(&self.provider, data, &self.secrets)
+    }
+
+    /// The inside of the string that is all a chunk said, if text is all it said: no figure, no call, no finish, no
+    /// second text. Details count even when nothing is heard of them: they open and close blocks.
     fn only_text<'a>(&self, chunk: &Chunk<'a>) -> Option<&'a str> {
-        let first = chunk.choices.as_ref()?.first.as_ref()?;
+        let choices = chunk.choices.as_ref()?;
+        let first = choices.first.as_ref()?;
         let delta = first.delta.as_ref()?;
-        let is_bare_text = self.finish.is_none()
+        let is_bare_text = !self.finish.is_seen()
+            && choices.more.is_empty()
             && chunk.usage.is_none()
             && chunk.x_groq.is_none()
-            && delta.tool_calls.as_ref().is_none_or(Vec::is_empty)
+            && delta.tool_calls.as_ref().is_none_or(|calls| calls.0.is_empty())
+            && delta.reasoning_details.is_none_or(|details| details.get() == "[]")
             && delta.function_call.is_none()
             && nonempty(delta.refusal).is_none()
             && nonempty(first.finish_reason).is_none();
@@ -204,128 +241,26 @@ impl State {
         content.strip_prefix('"')?.strip_suffix('"')
     }
 
-    fn take(
-        &mut self,
-        chunk: &Chunk<'_>,
-        json: &str,
-        bare: bool,
-        out: &mut Vec<StreamItem>,
-    ) -> Result<(), ErrorInfo> {
-        self.response_id = self.response_id.take().or_else(|| nonempty(chunk.id).map(Into::into));
-        self.model = self.model.take().or_else(|| nonempty(chunk.model).map(Into::into));
-        let groq = chunk.x_groq.as_ref().and_then(|x| x.usage);
-        self.take_usage(chunk.usage.and_then(usage_of).or_else(|| groq.and_then(usage_of)), out);
-        let choices = chunk.choices.iter().flat_map(|c| c.first.iter().chain(&c.more));
-        let mut error = is_error(chunk.error) || says_error(chunk.object) || says_error(chunk.kind);
-        error |= bare && chunk.choices.is_none();
-        for choice in choices {
-            error |= is_error(choice.error);
-            self.choice(choice, chunk.id, bare, error, out)?;
-        }
-        if error {
-            return Err(classify::in_stream(&self.provider, json.as_bytes()));
-        }
-        if bare && self.finish.is_some() {
-            self.close(out);
-        }
-        Ok(())
-    }
-
-    fn take_usage(&mut self, usage: Option<TokenUsage>, out: &mut Vec<StreamItem>) {
-        if let Some(usage) = usage
-            && self.usage.replace(usage) != Some(usage)
-        {
-            out.push(LlmEvent::UsageSnapshot(Box::new(usage)).into());
-        }
-    }
-
-    fn choice(
-        &mut self,
-        choice: &Choice<'_>,
-        chunk_id: Option<&RawValue>,
-        bare: bool,
-        is_error: bool,
-        out: &mut Vec<StreamItem>,
-    ) -> Result<(), ErrorInfo> {
-        let before = out.len();
-        let mut spoke = false;
-        if let Some(delta) = &choice.delta {
-            spoke = self.delta(delta, out)?;
-        } else if let (true, Some(message)) = (bare, choice.message)
-            && let Ok(message) = serde_json::from_str::<Delta<'_>>(message.get())
-        {
-            spoke = self.delta(&message, out)?;
-        }
-        if spoke || out.len() > before {
-            // Nothing of a second answer is shown.
-            self.reopen(chunk_id).inspect_err(|_| out.truncate(before))?;
-        }
-        if let (Some(raw), None, false) = (nonempty(choice.finish_reason), &self.finish, is_error) {
-            let chunk_id = nonempty(chunk_id).map(Into::into);
-            let reason = match (finish_reason(&raw), nonempty(choice.native_finish_reason)) {
-                // A router's word may hide that the output limit cut a call; the upstream's does not.
-                (_, Some(native)) if finish_reason(&native) == FinishReason::Length => FinishReason::Length,
-                (reason, _) => reason,
-            };
-            if let Some(error) = failure_reason(&raw) {
-                return Err(error.provider(self.provider.as_str()).code(raw));
-            }
-            self.finish = Some(Finished { reason, raw: raw.into(), chunk_id });
-        }
-        Ok(())
-    }
-
-    /// Called when content came: an answer that was finished is not, unless the content is of another answer.
-    fn reopen(&mut self, chunk_id: Option<&RawValue>) -> Result<(), ErrorInfo> {
-        let Some(finish) = self.finish.take() else { return Ok(()) };
-        match (finish.chunk_id, nonempty(chunk_id)) {
-            (Some(finished), Some(id)) if finished != id => {
-                let message = "a second answer began in the same stream";
-                Err(ErrorInfo::new(ErrorKind::Protocol, message))
-            }
-            _ => Ok(()),
-        }
-    }
-
-    /// Emits what a delta says. Returns whether it said anything that is not among the items yet.
-    fn delta(&mut self, delta: &Delta<'_>, out: &mut Vec<StreamItem>) -> Result<bool, ErrorInfo> {
-        if delta.reasoning_details.is_some() || delta.reasoning_content.is_some() || delta.reasoning.is_some()
-        {
-            self.blocks.delta(delta, out);
-        }
-        if let Some(content) = delta.content {
-            content_of(content, out);
-        }
-        if let Some(text) = nonempty(delta.refusal) {
-            self.refused = true;
-            out.push(LlmEvent::text(text).into());
-        }
-        let mut spoke = false;
-        for piece in delta.tool_calls.iter().flatten() {
-            spoke |= self.calls.piece(piece, out)?;
-        }
-        if let Some(function) = delta.function_call {
-            spoke |= self.calls.legacy(function, out)?;
-        }
-        Ok(spoke)
-    }
-
     fn close(&mut self, out: &mut Vec<StreamItem>) {
         let has_calls = !self.calls.is_empty();
-        if let Err(error) = self.calls.finish(out) {
-            return self.fail(error, out);
-        }
         let finish = self.finish.take();
-        let reason = match finish.as_ref().map_or(FinishReason::Stop, |f| f.reason) {
+        let reason = match finish.as_ref().map_or(FinishReason::Stop, |(reason, _)| *reason) {
             FinishReason::Stop if self.refused => FinishReason::Refusal,
             // Calls that are there count, not the label.
             FinishReason::Stop if has_calls => FinishReason::ToolCalls,
             reason => reason,
         };
+        // Thoughts that were cut go back to no provider.
+        if !is_cut(reason) {
+            out.extend(self.blocks.seal());
+        }
+        if let Err(error) = self.calls.finish(out) {
+            return self.fail(error, out);
+        }
         self.done = true;
         let finish = Finish {
             reason,
-            raw_reason: finish.map(|f| f.raw),
+            raw_reason: finish.map(|(_, raw)| raw),
             model: self.model.take(),
             response_id: self.response_id.take(),
         };
@@ -340,18 +275,14 @@ impl State {
     }
 }
 
-fn is_error(raw: Option<&RawValue>) -> bool {
-    raw.is_some_and(|raw| !matches!(raw.get(), "null" | "false" | "\"\""))
-}
-
-fn says_error(raw: Option<&RawValue>) -> bool {
-    raw.is_some_and(|raw| raw.get() == "\"error\"")
-}
-
 /// `[DONE]`, with any spacing.
 fn is_done_mark(data: &[u8]) -> bool {
     let inner = data.strip_prefix(b"[").and_then(|d| d.strip_suffix(b"]"));
     inner.is_some_and(|inner| inner.trim_ascii() == b"DONE")
+}
+
+fn invalid(error: &serde_json::Error) -> ErrorInfo {
+    broken(&format!("is not valid JSON, at column {}", error.column()))
 }
 
 fn broken(what: &str) -> ErrorInfo {

@@ -2,9 +2,11 @@
 
 use serde::Deserialize;
 use serde_json::{Map, Value, value::RawValue};
+use turnwright_core::ErrorInfo;
 
 use super::{
     chunk::{Count, Delta},
+    list::items_of,
     text::{nonempty, text_of},
 };
 use crate::{LlmEvent, ReasoningDelta, StreamItem};
@@ -51,11 +53,13 @@ struct OpenBlock {
 
 impl Blocks {
     /// Emits the reasoning in a delta. The same words often stand under two names at once; one of them is taken.
-    pub(super) fn delta(&mut self, delta: &Delta<'_>, out: &mut Vec<StreamItem>) {
-        let details: Vec<&RawValue> = match delta.reasoning_details {
-            Some(raw) => serde_json::from_str(raw.get()).unwrap_or_default(),
+    /// Returns how many details there are.
+    pub(super) fn delta(&mut self, delta: &Delta<'_>, out: &mut Vec<StreamItem>) -> Result<usize, ErrorInfo> {
+        let details = match delta.reasoning_details {
+            Some(raw) => items_of(raw)?,
             None => Vec::new(),
         };
+        let count = details.len();
         let details: Vec<(Detail<'_>, &RawValue)> = details
             .into_iter()
             .filter_map(|raw| Some((serde_json::from_str(raw.get()).ok()?, raw)))
@@ -69,6 +73,17 @@ impl Blocks {
         for (detail, raw) in &details {
             self.detail(detail, raw, out);
         }
+        Ok(count)
+    }
+
+    /// Whether a block is open whose details are not emitted yet.
+    pub(super) fn is_open(&self) -> bool {
+        self.open.is_some()
+    }
+
+    /// Ends the open block, since no signature comes for it any more: its id and format go back all the same.
+    pub(super) fn seal(&mut self) -> Option<StreamItem> {
+        self.close().map(|entry| sealed(String::new(), [entry]))
     }
 
     fn detail(&mut self, detail: &Detail<'_>, raw: &RawValue, out: &mut Vec<StreamItem>) {

@@ -9,7 +9,11 @@ use turnwright_core::{Message, MessageId, Part, Role, ToolCall};
 use super::*;
 use crate::{Assembler, LlmResponse, ToolProgress};
 
+mod alike;
 mod calls;
+mod endings;
+mod limits;
+mod shapes;
 
 use calls::{call_stream, piece};
 
@@ -266,7 +270,7 @@ fn fault_r1_12_signatures_and_encrypted_reasoning_are_kept_with_their_block() {
                 { "type": "reasoning.encrypted", "data": "d", "id": "i" },
             ])),
         ),
-        ("e", json!({})),
+        ("e", details(json!([{ "type": "reasoning.text", "index": 2 }]))),
     ];
     assert_eq!(blocks, expected);
 }

@@ -1,0 +1,111 @@
+//! Texts that must not come back in an error, because a server repeated them.
+
+use std::{borrow::Cow, sync::Arc};
+
+use memchr::memmem;
+
+/// Shorter texts are no secrets, and hiding them would tear words apart.
+const SHORTEST_SECRET: usize = 8;
+
+/// So much of a secret's head is worth hiding where a body was cut.
+const SHORTEST_HEAD: usize = 4;
+
+const REDACTED: &str = "[redacted]";
+
+/// The keys and header values of a client. Cheap to clone; in no debug output.
+#[derive(Clone, Default)]
+pub struct Secrets(Arc<[String]>);
+
+impl Secrets {
+    /// These values, without white space round them, and each of their words, as far as they have at least eight
+    /// bytes: a server that repeats a key often leaves out the scheme before it.
+    pub fn new<'a>(values: impl IntoIterator<Item = &'a str>) -> Self {
+        let mut secrets = Vec::new();
+        for value in values {
+            for secret in std::iter::once(value.trim()).chain(value.split_whitespace()) {
+                let bare = secret.trim_matches([',', ';', '"', '\'']);
+                for secret in [secret, bare] {
+                    // JSON may spell a slash with an escape.
+                    secrets.extend([secret.to_owned(), secret.replace('/', "\\/")]);
+                }
+            }
+        }
+        secrets.retain(|secret| secret.len() >= SHORTEST_SECRET);
+        // The longer first, so that no part of one is left over.
+        secrets.sort_by(|a, b| b.len().cmp(&a.len()).then_with(|| a.cmp(b)));
+        secrets.dedup();
+        Self(secrets.into())
+    }
+
+    /// The text without the secrets.
+    pub fn redact<'a>(&self, text: &'a str) -> Cow<'a, str> {
+        self.0.iter().fold(Cow::Borrowed(text), |text, secret| {
+            if text.contains(secret.as_str()) { text.replace(secret, REDACTED).into() } else { text }
+        })
+    }
+
+    /// A body without the secrets. The head of one at its end goes too, since the body may have been cut there.
+    pub fn redact_body<'a>(&self, body: &'a [u8]) -> Cow<'a, [u8]> {
+        let mut body = self.0.iter().fold(Cow::Borrowed(body), |body, secret| {
+            let finder = memmem::Finder::new(secret);
+            if finder.find(&body).is_none() {
+                return body;
+            }
+            let (mut out, mut rest) = (Vec::with_capacity(body.len()), &body[..]);
+            while let Some(at) = finder.find(rest) {
+                out.extend_from_slice(&rest[..at]);
+                out.extend_from_slice(REDACTED.as_bytes());
+                rest = &rest[at + secret.len()..];
+            }
+            out.extend_from_slice(rest);
+            out.into()
+        });
+        let head = |secret: &String| {
+            let lengths = SHORTEST_HEAD..secret.len();
+            lengths.rev().find(|length| body.ends_with(&secret.as_bytes()[..*length]))
+        };
+        if let Some(length) = self.0.iter().filter_map(head).max() {
+            let end = body.len() - length;
+            match &mut body {
+                Cow::Borrowed(bytes) => *bytes = &bytes[..end],
+                Cow::Owned(bytes) => bytes.truncate(end),
+            }
+        }
+        body
+    }
+}
+
+impl std::fmt::Debug for Secrets {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Secrets").finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_and_their_long_words_are_taken_out_whole() {
+        let secrets = Secrets::new(["Token abc/def+ghi==", " short ", "id=1; 0123456789,"]);
+        for (text, expected) in [
+            ("bad Token abc/def+ghi==!", "bad [redacted]!"),
+            ("bad abc/def+ghi==!", "bad [redacted]!"),
+            ("bad abc\\/def+ghi==!", "bad [redacted]!"),
+            ("short Token 0123456789", "short Token [redacted]"),
+        ] {
+            assert_eq!(secrets.redact(text), expected);
+            assert_eq!(secrets.redact_body(text.as_bytes()), expected.as_bytes());
+        }
+        assert!(!format!("{secrets:?}").contains("abc"));
+        assert!(matches!(secrets.redact_body(b"nothing"), Cow::Borrowed(_)));
+    }
+
+    #[test]
+    fn the_head_of_a_secret_at_the_end_of_a_body_goes_too() {
+        let secrets = Secrets::new(["sk-0123456789"]);
+        assert_eq!(*secrets.redact_body(b"key sk-01234"), *b"key ");
+        assert_eq!(*secrets.redact_body(b"sk-0123456789 sk-0"), *b"[redacted] ");
+        assert_eq!(*secrets.redact_body(b"key sk-"), *b"key sk-", "too little to tell anything");
+    }
+}
