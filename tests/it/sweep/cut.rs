@@ -12,8 +12,11 @@ use std::{
 use futures::FutureExt;
 use parking_lot::Mutex;
 use turnwright_control::{CommandBody, ControlChannel, ControlCommand, ControlScope, InMemoryControlChannel};
-use turnwright_core::{BoxFuture, CancelCause, CancelKind, Sources};
+use turnwright_core::{BoxFuture, CancelCause, CancelKind, Sources, clock::Instant};
 use turnwright_react_runtime::TurnHandle;
+use turnwright_testkit::{ScriptedModel, trace::HookTrace};
+
+use super::place::Record;
 
 /// How a leg is cut. The `AtCommit` modes act at the start of a ledger commit, that is in the middle of a poll, as
 /// another thread would.
@@ -26,7 +29,7 @@ pub(super) enum Mode {
     Channel,
     /// The direct path.
     Interrupt,
-    /// Both at once.
+    /// Both at once, the direct path first.
     Both,
     /// The reader drops its handle.
     DropHandle,
@@ -53,6 +56,31 @@ impl Mode {
     pub(super) fn is_at_commit(self) -> bool {
         matches!(self, Self::TokenAtCommit | Self::ChannelAtCommit | Self::InterruptAtCommit)
     }
+
+    /// Whether the cut is raised inside as a control error, and the work has a grace.
+    pub(super) fn is_raised(self) -> bool {
+        matches!(self, Self::Token | Self::TokenAtCommit | Self::Channel | Self::ChannelAtCommit)
+    }
+
+    /// Who cuts.
+    pub(super) fn cause(self) -> CancelCause {
+        match self {
+            _ if self.is_raised() => CancelCause::requested("user"),
+            Self::DropHandle => {
+                CancelCause::runtime(CancelKind::HandleDropped, "the turn's handle was dropped")
+            }
+            _ => CancelCause::runtime(CancelKind::Superseded, "a new message came"),
+        }
+    }
+
+    /// What the mark on an answer that was cut says.
+    pub(super) fn mark(self) -> &'static str {
+        match self {
+            _ if self.is_raised() => "user_stop",
+            Self::RuntimeDrop => "error",
+            _ => "cancelled",
+        }
+    }
 }
 
 /// What a cut acts on.
@@ -64,13 +92,18 @@ pub(super) struct Knife {
     pub(super) handle: Mutex<Option<TurnHandle>>,
     pub(super) channel: Arc<InMemoryControlChannel>,
     pub(super) sources: Sources,
-    /// Set once the future was dropped: no hook may start after that.
-    pub(super) trace_len_at_drop: Mutex<Option<usize>>,
+    pub(super) trace: HookTrace,
+    pub(super) model: ScriptedModel,
+    /// What an uncut leg writes down.
+    pub(super) record: Record,
+    /// When it cut.
+    pub(super) cut_at: Mutex<Option<Instant>>,
 }
 
 impl Knife {
     /// Called at the start of every commit.
     pub(super) fn commit(&self) {
+        self.note_commit();
         let n = self.commits.fetch_add(1, SeqCst);
         if self.mode.is_at_commit() && n == self.k {
             self.act();
@@ -80,20 +113,19 @@ impl Knife {
     fn act(&self) {
         // A handle that acts is put back: it holds the events.
         let Some(handle) = self.handle.lock().take() else { return };
-        let user = || CancelCause::requested("user");
-        let interrupt = || CancelCause::runtime(CancelKind::Superseded, "a new message came");
+        *self.cut_at.lock() = Some(self.sources.clock.instant());
         match self.mode {
-            Mode::Token | Mode::TokenAtCommit => drop(handle.cancel(user())),
+            Mode::Token | Mode::TokenAtCommit => drop(handle.cancel(self.mode.cause())),
             Mode::Channel | Mode::ChannelAtCommit => {
                 let scope = ControlScope::turn(handle.session().clone(), handle.turn());
                 let stop = CommandBody::CancelTurn { reason: None };
                 let command = ControlCommand::new(&self.sources, scope, "user", stop);
                 self.channel.send(command).now_or_never().unwrap().unwrap();
             }
-            Mode::Interrupt | Mode::InterruptAtCommit => drop(handle.interrupt(interrupt())),
+            Mode::Interrupt | Mode::InterruptAtCommit => drop(handle.interrupt(self.mode.cause())),
             Mode::Both => {
-                handle.interrupt(interrupt());
-                handle.cancel(user());
+                handle.interrupt(self.mode.cause());
+                handle.cancel(CancelCause::requested("user"));
             }
             Mode::DropHandle => return,
             Mode::None | Mode::RuntimeDrop => {}
@@ -106,17 +138,17 @@ impl Knife {
 pub(super) struct CutAt {
     pub(super) leg: Option<BoxFuture<'static, ()>>,
     pub(super) knife: Arc<Knife>,
-    pub(super) trace_len: Box<dyn Fn() -> usize + Send>,
 }
 
 impl Future for CutAt {
     type Output = ();
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         let n = self.knife.polls.fetch_add(1, SeqCst);
+        self.knife.note_poll();
         if n == self.knife.k && !self.knife.mode.is_at_commit() {
             if self.knife.mode == Mode::RuntimeDrop {
+                *self.knife.cut_at.lock() = Some(self.knife.sources.clock.instant());
                 self.leg = None;
-                *self.knife.trace_len_at_drop.lock() = Some((self.trace_len)());
                 return Poll::Ready(());
             }
             self.knife.act();

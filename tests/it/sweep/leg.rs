@@ -1,14 +1,17 @@
 //! One leg, cut somewhere.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicUsize, Ordering::SeqCst},
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering::SeqCst},
+    },
+    time::Duration,
 };
 
-use futures::{FutureExt, StreamExt};
+use futures::FutureExt;
 use parking_lot::Mutex;
 use turnwright_control::InMemoryControlChannel;
-use turnwright_core::{CallId, Decision, Message, SessionId, Timestamp};
+use turnwright_core::{CallId, Decision, Message, Outcome, SessionId, Timestamp};
 use turnwright_hook::HookPoint;
 use turnwright_react_runtime::{
     Agent, Spawner, TurnEvent, TurnEventKind, TurnFinished,
@@ -18,8 +21,10 @@ use turnwright_react_runtime::{
 use turnwright_testkit::{trace::HookTrace, virtual_sources};
 
 use super::{
+    counts,
     cut::{CutAt, Knife, Mode},
-    scenario::{self, Scenario},
+    place::{Places, Record},
+    scenario::Scenario,
 };
 
 /// What a leg left behind.
@@ -33,10 +38,16 @@ pub(super) struct Report {
     pub(super) snapshot: Option<TurnSnapshot>,
     /// All hook calls of the turn so far.
     pub(super) trace: Vec<(HookPoint, usize)>,
-    pub(super) trace_len_at_drop: Option<usize>,
+    /// Those of this leg.
+    pub(super) leg_trace: Vec<(HookPoint, usize)>,
     pub(super) stored: usize,
     pub(super) busy: bool,
-    pub(super) model_calls: usize,
+    /// How far the leg was, at each place if it was not cut, and at its end.
+    pub(super) places: Places,
+    /// How long it took from the cut on; none when nobody could cut it there.
+    pub(super) after_cut: Option<Duration>,
+    /// How long it took in all.
+    pub(super) took: Duration,
 }
 
 impl Report {
@@ -45,6 +56,9 @@ impl Report {
             TurnEventKind::TurnFinished(finished) => Some(finished),
             _ => None,
         }
+    }
+    pub(super) fn outcome(&self) -> Option<Outcome> {
+        Some(self.finished()?.outcome)
     }
     pub(super) fn outcome_name(&self) -> String {
         self.finished().map_or("unseen".into(), |f| format!("{:?}", f.outcome))
@@ -56,11 +70,12 @@ impl Report {
 
 /// Runs the leg that follows `earlier`, cut at place `k`.
 pub(super) fn leg(scenario: Scenario, mode: Mode, k: usize, earlier: &[Report]) -> Report {
+    counts::reset();
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
     let report = runtime.block_on(run(scenario, mode, k, earlier));
     assert_eq!(runtime.metrics().num_alive_tasks(), 0, "{scenario:?} {mode:?} {k}: a task outlived its turn");
-    assert_eq!(scenario::alive(), 0, "{scenario:?} {mode:?} {k}: something outlived its turn");
+    assert_eq!(counts::counts().alive, 0, "{scenario:?} {mode:?} {k}: something outlived its turn");
     report
 }
 
@@ -69,6 +84,7 @@ async fn run(scenario: Scenario, mode: Mode, k: usize, earlier: &[Report]) -> Re
     let channel = Arc::new(InMemoryControlChannel::new(&sources));
     let store = Arc::new(MemoryStore::new());
     let trace = HookTrace::new();
+    let model = scenario.model(earlier.iter().map(|r| r.places.end.model_calls).sum());
     let knife = Arc::new(Knife {
         mode,
         k,
@@ -77,7 +93,10 @@ async fn run(scenario: Scenario, mode: Mode, k: usize, earlier: &[Report]) -> Re
         handle: Mutex::new(None),
         channel: channel.clone(),
         sources: sources.clone(),
-        trace_len_at_drop: Mutex::new(None),
+        trace: trace.clone(),
+        model: model.clone(),
+        record: Record::default(),
+        cut_at: Mutex::new(None),
     });
     let id = SessionId::new("sweep").unwrap();
     let before = earlier.last();
@@ -94,16 +113,14 @@ async fn run(scenario: Scenario, mode: Mode, k: usize, earlier: &[Report]) -> Re
         store.commit(change).await.unwrap();
     }
     let task = Arc::new(Mutex::new(None));
-    let (spawned, cut, traced) = (task.clone(), knife.clone(), trace.clone());
+    let (spawned, cut) = (task.clone(), knife.clone());
     let spawner = Spawner::new(move |leg| {
-        let (knife, traced) = (cut.clone(), traced.clone());
-        let trace_len = Box::new(move || traced.calls().len());
         // The production shape: a spawned task owns the leg; the harness only wraps it.
-        *spawned.lock() = Some(tokio::spawn(CutAt { leg: Some(leg), knife, trace_len }));
+        *spawned.lock() = Some(tokio::spawn(CutAt { leg: Some(leg), knife: cut.clone() }));
         Ok(())
     });
     let probe = knife.clone();
-    let model = scenario.model(earlier.iter().map(|r| r.model_calls).sum());
+    let began = sources.clock.instant();
     let agent: Agent = scenario
         .agent(&model, &trace)
         .sources(sources.clone())
@@ -129,15 +146,14 @@ async fn run(scenario: Scenario, mode: Mode, k: usize, earlier: &[Report]) -> Re
     *knife.handle.lock() = Some(handle);
     let task = task.lock().take().unwrap();
     task.await.unwrap();
-    let mut events = Vec::new();
-    if let Some(mut handle) = knife.handle.lock().take() {
-        while let Some(Some(event)) = handle.next().now_or_never() {
-            events.push(event);
-        }
+    let ended = sources.clock.instant();
+    knife.read_events();
+    if let Some(handle) = &mut *knife.handle.lock() {
         assert!(handle.outcome().now_or_never().is_some(), "{scenario:?} {mode:?} {k}: no outcome");
     }
-    let mut calls = before.map(|r| r.trace.clone()).unwrap_or_default();
-    calls.extend(trace.calls());
+    let leg_trace = trace.calls();
+    let earlier_trace = before.map(|r| r.trace.clone()).unwrap_or_default();
+    let events = knife.record.events.lock().clone();
     let stored = store.load(&id).await.unwrap().unwrap_or_default().messages.len();
     let report = Report {
         polls: knife.polls.load(SeqCst),
@@ -146,12 +162,16 @@ async fn run(scenario: Scenario, mode: Mode, k: usize, earlier: &[Report]) -> Re
         events,
         messages: session.messages(),
         snapshot: session.snapshot(),
-        trace: calls,
-        trace_len_at_drop: knife.trace_len_at_drop.lock().map(|n| n + before.map_or(0, |r| r.trace.len())),
+        trace: [earlier_trace, leg_trace.clone()].concat(),
+        leg_trace,
         stored,
         busy: session.is_busy(),
-        model_calls: model.calls(),
+        after_cut: knife.cut_at.lock().map(|at| ended - at),
+        took: ended - began,
+        places: knife.places(),
     };
+    // It holds the ledger, which holds the probe, which holds the knife.
+    drop(knife.handle.lock().take());
     drop((session, agent));
     report
 }

@@ -1,15 +1,27 @@
 //! The cancel sweep: a turn is cut at every poll of its one future and at every commit of its ledger, by every path, in
 //! every scenario; after each cut the promises hold.
 
+mod counts;
 mod cut;
+mod layers;
 mod leg;
+mod oracle;
+mod place;
 mod promises;
 mod scenario;
+mod verdict;
 
-use std::{collections::BTreeMap, time::Instant};
+use std::{
+    collections::BTreeMap,
+    panic::resume_unwind,
+    sync::atomic::{AtomicUsize, Ordering::Relaxed},
+    thread,
+    time::Instant,
+};
 
 use cut::Mode;
 use leg::{Report, leg};
+use oracle::Cut;
 use promises::check;
 use scenario::Scenario;
 pub(crate) use scenario::quiet_panics;
@@ -23,25 +35,34 @@ fn sweep_leg(scenario: Scenario, earlier: &[Report], totals: &mut Totals) -> Rep
         (again.polls, again.commits, &again.kinds, &again.trace),
         "{scenario:?} is deterministic"
     );
-    check(scenario, Mode::None, 0, earlier, &dry);
+    check(&Cut { scenario, mode: Mode::None, k: 0, earlier, dry: &dry }, &dry);
     for mode in Mode::CUTS {
         let places = if mode.is_at_commit() { dry.commits } else { dry.polls };
         for k in 0..places {
             let report = leg(scenario, mode, k, earlier);
-            check(scenario, mode, k, earlier, &report);
+            check(&Cut { scenario, mode, k, earlier, dry: &dry }, &report);
             totals.note(mode, &report);
         }
     }
     println!(
-        "{:<28} leg {} polls {:>3} commits {:>3} uncut {:<14} cuts so far {}",
+        "{:<28} leg {} polls {:>3} commits {:>3} uncut {}",
         format!("{scenario:?}"),
         earlier.len() + 1,
         dry.polls,
         dry.commits,
         dry.outcome_name(),
-        totals.cuts,
     );
     dry
+}
+
+/// Sweeps all legs of a scenario.
+fn sweep(scenario: Scenario, totals: &mut Totals) {
+    let mut legs = vec![sweep_leg(scenario, &[], totals)];
+    while legs.last().is_some_and(Report::is_parked) {
+        let next = sweep_leg(scenario, &legs, totals);
+        legs.push(next);
+        assert!(legs.len() < 8, "{scenario:?} does not end");
+    }
 }
 
 #[derive(Default)]
@@ -55,6 +76,13 @@ impl Totals {
         self.cuts += 1;
         *self.outcomes.entry(format!("{mode:?} {}", report.outcome_name())).or_default() += 1;
     }
+
+    fn add(&mut self, other: Self) {
+        self.cuts += other.cuts;
+        for (how, n) in other.outcomes {
+            *self.outcomes.entry(how).or_default() += n;
+        }
+    }
 }
 
 #[test]
@@ -64,15 +92,22 @@ impl Totals {
 )]
 fn a_turn_keeps_its_promises_wherever_it_is_cut() {
     quiet_panics();
-    let (start, mut totals) = (Instant::now(), Totals::default());
-    for scenario in Scenario::ALL {
-        let mut legs = vec![sweep_leg(scenario, &[], &mut totals)];
-        while legs.last().is_some_and(Report::is_parked) {
-            let next = sweep_leg(scenario, &legs, &mut totals);
-            legs.push(next);
-            assert!(legs.len() < 8, "{scenario:?} does not end");
+    let (start, next, mut totals) = (Instant::now(), AtomicUsize::new(0), Totals::default());
+    let work = || {
+        let mut totals = Totals::default();
+        while let Some(scenario) = Scenario::ALL.get(next.fetch_add(1, Relaxed)) {
+            sweep(*scenario, &mut totals);
         }
-    }
+        totals
+    };
+    // A scenario stays on its thread, and shares nothing with others.
+    let threads = thread::available_parallelism().map_or(1, usize::from);
+    thread::scope(|scope| {
+        let workers: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
+        for worker in workers {
+            totals.add(worker.join().unwrap_or_else(|panic| resume_unwind(panic)));
+        }
+    });
     for (how, n) in &totals.outcomes {
         println!("{n:>6}  {how}");
     }

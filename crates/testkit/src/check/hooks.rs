@@ -30,7 +30,12 @@ pub fn hook_trace(calls: &[(HookPoint, usize)], expect: HookExpectation) -> Verd
     let firings = firings(calls, expect.hooks)?;
     let mut stack: Vec<HookPoint> = Vec::new();
     let mut count: BTreeMap<HookPoint, usize> = BTreeMap::new();
+    let mut previous = None;
     for (point, ran) in &firings {
+        if *point == AfterApproval && previous != Some(BeforeGraph) {
+            return Err(format!("{point} fired after {previous:?}"));
+        }
+        previous = Some(*point);
         *count.entry(*point).or_default() += 1;
         match point {
             StartNodeTurn => stack.push(EndNodeTurn),
@@ -72,8 +77,10 @@ pub fn hook_trace(calls: &[(HookPoint, usize)], expect: HookExpectation) -> Verd
     if n(AfterGraph) > 0 && n(BeforeGraph) == 0 {
         return Err("AFTER_GRAPH without BEFORE_GRAPH".into());
     }
-    if expect.over && !expect.cut && n(AfterGraph) != 1 {
-        return Err(format!("AFTER_GRAPH fired {} times in a turn that is over", n(AfterGraph)));
+    for once in [AfterGraph, FinalizeContent] {
+        if expect.over && !expect.cut && n(once) != 1 {
+            return Err(format!("{once} fired {} times in a turn that is over", n(once)));
+        }
     }
     Ok(())
 }
@@ -107,11 +114,29 @@ mod tests {
 
     #[test]
     fn the_checker_can_fail() {
-        let good = [BeforeGraph, StartNodeTurn, BeforeTurn, AfterTurn, EndNodeTurn, AfterGraph, FinallyGraph];
+        let good = [
+            BeforeGraph,
+            AfterApproval,
+            StartNodeTurn,
+            BeforeTurn,
+            AfterTurn,
+            FinalizeContent,
+            EndNodeTurn,
+            AfterGraph,
+            FinallyGraph,
+        ];
         hook_trace(&trace(&good), ONE).unwrap();
         let without = |p: HookPoint| trace(&good.iter().copied().filter(|q| *q != p).collect::<Vec<_>>());
-        for point in [AfterTurn, EndNodeTurn, AfterGraph, FinallyGraph, BeforeTurn] {
+        for point in [AfterTurn, FinalizeContent, EndNodeTurn, AfterGraph, FinallyGraph, BeforeTurn] {
             assert!(hook_trace(&without(point), ONE).is_err(), "{point}");
+        }
+        hook_trace(&without(AfterApproval), ONE).unwrap();
+        // A turn that was cut has its content finalised if there is some.
+        hook_trace(&without(FinalizeContent), HookExpectation { cut: true, ..ONE }).unwrap();
+        for (from, to) in [(1, 2), (1, 0)] {
+            let mut late = good;
+            late.swap(from, to);
+            assert!(hook_trace(&trace(&late), ONE).is_err(), "AFTER_APPROVAL at {to}");
         }
         let mut twice = trace(&good);
         twice.insert(1, (BeforeGraph, 1));

@@ -5,7 +5,7 @@ mod hooks;
 
 use std::sync::Arc;
 
-pub use events::{stream, turn_events, visible_is_kept};
+pub use events::{stream, turn_events, turn_events_after, visible_is_kept};
 pub use hooks::{HookExpectation, hook_trace};
 use turnwright_core::Message;
 
