@@ -257,6 +257,28 @@ async fn text_of_an_attempt_that_a_layer_abandoned_is_kept_and_its_usage_counts(
     assert_eq!((ran.result().content.as_str(), ran.result().usage.input_tokens), ("fallback", Some(5)));
 }
 
+/// Answers whatever comes of the call.
+struct Unmoved;
+impl Around<scope::LlmCall> for Unmoved {
+    async fn around(
+        &self,
+        _: &TurnContext,
+        request: LlmRequest,
+        next: Next<'_, scope::LlmCall>,
+    ) -> Result<LlmResponse, Exit> {
+        Ok(next.run(request).await.unwrap_or_else(|_| LlmResponse::text_only("sorry")))
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn reasoning_of_a_failed_attempt_is_kept_when_a_layer_answers_in_its_place() {
+    let broken = turnwright_core::ErrorInfo::new(ErrorKind::Server, "500");
+    let replies = [Reply::new().reasoning("hm").fail(broken)];
+    let ran = run(&agent(replies).interceptor(interceptor!(Unmoved)).build().unwrap(), "hi").await;
+    assert_eq!(ran.result().content, "sorry");
+    assert!(matches!(&ran.messages[1].parts[0], Part::Reasoning(r) if r.text == "hm"));
+}
+
 /// Layers that answer or change the input with what nobody can say.
 struct Nonsense(&'static str);
 impl Around<scope::AgentRun> for Nonsense {

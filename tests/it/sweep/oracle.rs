@@ -32,8 +32,6 @@ pub(super) enum End {
     Own,
     /// Cut.
     Cut,
-    /// Either.
-    Either,
 }
 
 impl Cut<'_> {
@@ -83,11 +81,6 @@ impl Cut<'_> {
             if self.mode == Mode::Channel && self.after_poll(seen).deadline {
                 return End::Own;
             }
-            // A layer answers for the whole turn. It passes no await of the runtime's where the cancel could be raised:
-            // either its answer counts, or the token does.
-            if self.scenario == Scenario::TurnShortCircuited {
-                return End::Either;
-            }
         }
         End::Cut
     }
@@ -118,12 +111,6 @@ impl Cut<'_> {
             return (end.model_calls, end.counts.tools);
         }
         match self.mode {
-            // The token is asked just before the commit that opens the answer; who cancels in that very commit comes
-            // between the question and the call.
-            Mode::TokenAtCommit => {
-                let next = self.dry.places.commits.get(self.k + 1).copied().unwrap_or(end);
-                (next.model_calls, here.counts.tools)
-            }
             // An interrupt, and a command that nobody drains in between, are seen by the next poll.
             Mode::InterruptAtCommit | Mode::ChannelAtCommit => (seen.model_calls, seen.counts.tools),
             _ => (here.model_calls, here.counts.tools),

@@ -26,7 +26,6 @@ pub(super) fn end(cut: &Cut<'_>, report: &Report) -> Result<(), String> {
     match cut.end() {
         End::Own => is_as_uncut(cut, report),
         End::Cut => is_cut(cut, report),
-        End::Either => is_as_uncut(cut, report).or_else(|_| is_cut(cut, report)),
     }
 }
 

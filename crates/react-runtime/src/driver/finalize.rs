@@ -63,8 +63,11 @@ fn settle(leg: &mut Leg, worked: Result<LegOutcome, Exit>, latched: Option<&Cont
             leave(leg);
         }
         Ok(_) if left => leave(leg),
-        // A layer answered in the place of the turn.
+        // A layer answered in the place of the turn. A cancel that came before counts: nothing had been shown yet.
         Ok(LegOutcome::Finished(result)) => {
+            if let Some(control) = latched {
+                return leg.machine.stop(control.clone().into());
+            }
             let stop = Stop {
                 reason: result.stop_reason,
                 error: result.error.clone(),

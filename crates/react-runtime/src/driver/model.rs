@@ -50,13 +50,13 @@ impl Core<scope::LlmCall> for ModelCore<'_> {
         call: &CallState<scope::LlmCall>,
     ) -> Result<LlmResponse, Exit> {
         let rt = self.0;
+        request.attempt = call.attempt();
+        // When a layer may still change the answer, nothing is shown before the chain returned.
+        rt.ledger.with(|leg| leg.begin_attempt(call.is_gating(), call.attempt()));
         // A layer may have awaited something since the cancel: no further model call starts.
         if let Some(cause) = ctx.cancel().cause() {
             return Err(Exit::Control(cause.into()));
         }
-        request.attempt = call.attempt();
-        // When a layer may still change the answer, nothing is shown before the chain returned.
-        rt.ledger.with(|leg| leg.begin_attempt(call.is_gating(), call.attempt()));
         let ledger = rt.ledger.clone();
         let progress = Arc::new(move |progress| ledger.with(|leg| leg.tool_arrives(progress)));
         let shared = StreamCall::new();

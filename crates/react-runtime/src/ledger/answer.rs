@@ -29,6 +29,7 @@ impl Leg {
             assembler: Assembler::new(),
             gated,
             shown: String::new(),
+            shown_reasoning: false,
             calls: Vec::new(),
             ids: Vec::new(),
             ended: false,
@@ -45,6 +46,7 @@ impl Leg {
                 TurnEventKind::TextDelta { text }
             }
             LlmEvent::ReasoningDelta(delta) if !delta.text.is_empty() && !stream.gated => {
+                stream.shown_reasoning = true;
                 TurnEventKind::ReasoningDelta { text: delta.text }
             }
             LlmEvent::ToolCallComplete(call) => {
@@ -129,23 +131,19 @@ impl Leg {
             return self.model_failed(ErrorInfo::new(ErrorKind::Interceptor, message));
         }
         self.streamed = None;
+        // A layer answered in the place of an attempt that had shown something: that stays, marked as what it is.
+        if let Some(abandoned) = self.stream.take_if(|s| s.is_abandoned()) {
+            self.keep_shown(abandoned, "error");
+        }
         let text = response.text();
-        let shown = self.stream.as_ref().map(|s| s.shown.as_str()).unwrap_or_default();
+        let stream = self.stream.take();
+        let shown = stream.as_ref().map(|s| s.shown.as_str()).unwrap_or_default();
         match text.strip_prefix(shown) {
             Some("") => {}
             Some(rest) => self.emit(TurnEventKind::TextDelta { text: rest.into() }),
             None => self.streamed = Some(shown.into()),
         }
-        let shown_ids = self.stream.as_mut().map(|s| std::mem::take(&mut s.ids)).unwrap_or_default();
-        if let Some(stream) = self.stream.take()
-            && (stream.assembler.has_failed() || !stream.ended)
-            && self.streamed.is_some()
-        {
-            // A layer answered in place of an attempt that had shown something: that stays, marked as what it is.
-            self.keep_shown(stream, "error");
-            self.streamed = None;
-            self.emit(TurnEventKind::TextDelta { text: text.clone() });
-        }
+        let shown_ids = stream.map(|s| s.ids).unwrap_or_default();
         let end = self.judge(&response);
         let keeps_calls = matches!(end, ModelEnd::Calls | ModelEnd::CutCalls);
         self.make_calls_unique(&mut response, shown_ids);

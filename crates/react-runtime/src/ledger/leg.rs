@@ -70,11 +70,20 @@ pub(super) struct Streaming {
     /// Whether deltas are withheld until the chain returns.
     pub(super) gated: bool,
     pub(super) shown: String,
+    /// Whether reasoning was shown.
+    pub(super) shown_reasoning: bool,
     /// Names of the calls that began to arrive.
     pub(super) calls: Vec<String>,
     /// The provider's ids of the calls that began to arrive, and the ids they will have: unique in the turn.
     pub(super) ids: Vec<(CallId, CallId)>,
     pub(super) ended: bool,
+}
+
+impl Streaming {
+    /// It had shown something, and it failed or was never read to its end: no answer comes of it.
+    pub(super) fn is_abandoned(&self) -> bool {
+        (self.assembler.has_failed() || !self.ended) && (self.shown_reasoning || !self.shown.is_empty())
+    }
 }
 
 impl Leg {
