@@ -233,6 +233,46 @@ async fn fault_k3_two_processes_cannot_overwrite_each_other() {
     assert!(e.to_string().contains("another writer came first"), "{e}");
 }
 
+/// Applies every change, and for the first ones never says so.
+struct Mute(MemoryStore, AtomicUsize);
+impl SessionStore for Mute {
+    fn load<'a>(&'a self, s: &'a SessionId) -> BoxFuture<'a, Result<Option<StoredSession>, StoreError>> {
+        self.0.load(s)
+    }
+    fn commit(&self, change: SessionCommit) -> BoxFuture<'_, Result<(), StoreError>> {
+        let done = self.0.commit(change).now_or_never().unwrap();
+        match done.is_ok() && self.1.fetch_update(SeqCst, SeqCst, |n| n.checked_sub(1)).is_ok() {
+            true => Box::pin(std::future::pending()),
+            false => Box::pin(async { done }),
+        }
+    }
+    fn delete<'a>(&'a self, s: &'a SessionId) -> BoxFuture<'a, Result<(), StoreError>> {
+        self.0.delete(s)
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn changes_that_were_applied_in_silence_are_found_by_the_next_one() {
+    let store = Arc::new(Mute(MemoryStore::new(), AtomicUsize::new(3)));
+    let agent = agent([Reply::new().text("ok").finish()]).store(store.clone()).build().unwrap();
+    let session = agent.new_session();
+    // The mark is dropped by a cancel, the end of the turn by its time limit.
+    let handle = session.start("one").unwrap();
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    handle.cancel(CancelCause::requested("user"));
+    assert_eq!(read(&session, handle).await.result().error.as_ref().unwrap().kind, ErrorKind::Store);
+    // And so is the mark of the next.
+    let handle = session.start("two").unwrap();
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    handle.cancel(CancelCause::requested("user"));
+    assert_eq!(read(&session, handle).await.result().outcome(), Outcome::Cancelled);
+    let ran = read(&session, session.start("three").unwrap()).await;
+    assert_eq!(ran.result().content, "ok");
+    let stored = store.load(session.id()).await.unwrap().unwrap();
+    let ids = |messages: &[Arc<Message>]| messages.iter().map(|m| m.id).collect::<Vec<_>>();
+    assert_eq!(ids(&stored.messages), ids(&session.messages()));
+}
+
 struct Impatient;
 impl Around<scope::LlmCall> for Impatient {
     async fn around(

@@ -51,13 +51,13 @@ struct State {
 }
 
 /// What is known of the session in the store.
-#[derive(Clone, Copy)]
+#[derive(Clone, Default)]
 struct Stored {
     /// How many of the messages it holds.
     messages: usize,
     revision: u64,
-    /// A change whose outcome is not known, since nobody waited for it.
-    in_flight: Option<CommitId>,
+    /// Changes whose outcome is not known, since nobody waited for them.
+    in_flight: Vec<CommitId>,
 }
 
 impl Session {
@@ -112,7 +112,11 @@ impl std::fmt::Debug for Session {
 impl SessionInner {
     pub(crate) fn new(id: SessionId, agent: Arc<AgentInner>, stored: StoredSession) -> Arc<Self> {
         let state = State {
-            stored: Stored { messages: stored.messages.len(), revision: stored.revision, in_flight: None },
+            stored: Stored {
+                messages: stored.messages.len(),
+                revision: stored.revision,
+                in_flight: Vec::new(),
+            },
             messages: stored.messages,
             snapshot: stored.snapshot,
             busy: false,
@@ -147,34 +151,56 @@ impl SessionInner {
         let id = self.agent.sources.id();
         let before = {
             let mut state = self.state.lock();
-            let before = state.stored;
-            state.stored.in_flight = Some(id);
+            let before = state.stored.clone();
+            state.stored.in_flight.push(id);
             before
         };
-        let change = |stored: Stored, snapshot| SessionCommit {
+        let saved = self.commit_on(store, id, before, messages, snapshot).await;
+        let mut state = self.state.lock();
+        match saved {
+            Ok(stored) => {
+                state.stored = stored;
+                Ok(())
+            }
+            Err(e) => {
+                // The store says that nothing was changed: this one is not in flight.
+                state.stored.in_flight.retain(|other| *other != id);
+                Err(e)
+            }
+        }
+    }
+
+    async fn commit_on(
+        &self,
+        store: &dyn SessionStore,
+        id: CommitId,
+        before: Stored,
+        messages: Vec<Arc<Message>>,
+        snapshot: Option<TurnSnapshot>,
+    ) -> Result<Stored, StoreError> {
+        let change = |stored: &Stored, snapshot| SessionCommit {
             session: self.id.clone(),
             id,
             base: stored.revision,
             messages: messages.get(stored.messages..).unwrap_or_default().to_vec(),
             snapshot,
         };
-        let done = |base: u64| Stored { messages: messages.len(), revision: base + 1, in_flight: None };
-        let stored = match store.commit(change(before, snapshot.clone())).await {
-            Ok(()) => done(before.revision),
+        let done = |base: u64| Stored { messages: messages.len(), revision: base + 1, in_flight: Vec::new() };
+        match store.commit(change(&before, snapshot.clone())).await {
+            Ok(()) => Ok(done(before.revision)),
             Err(conflict @ StoreError::Conflict { .. }) => {
                 let held = store.load(&self.id).await?.unwrap_or_default();
-                // Our own last change, which nobody waited for, was applied after all: this one goes on top.
-                if held.last_commit.is_none() || held.last_commit != before.in_flight {
+                // A change of our own, which nobody waited for, was applied after all: this one goes on top.
+                if !held.last_commit.is_some_and(|last| before.in_flight.contains(&last)) {
                     return Err(conflict);
                 }
-                let held = Stored { messages: held.messages.len(), revision: held.revision, in_flight: None };
-                store.commit(change(held, snapshot)).await?;
-                done(held.revision)
+                let held =
+                    Stored { messages: held.messages.len(), revision: held.revision, in_flight: Vec::new() };
+                store.commit(change(&held, snapshot)).await?;
+                Ok(done(held.revision))
             }
-            Err(other) => return Err(other),
-        };
-        self.state.lock().stored = stored;
-        Ok(())
+            Err(other) => Err(other),
+        }
     }
 
     /// A leg could not be spawned: the session is as it was.
