@@ -161,6 +161,36 @@ async fn a_spawner_that_refuses_changes_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_spawner_that_panics_leaves_the_session_free() {
+    let panics = Arc::new(AtomicBool::new(true));
+    let flag = panics.clone();
+    let spawner = Spawner::new(move |leg| {
+        assert!(!flag.load(SeqCst), "tool");
+        tokio::spawn(leg);
+        Ok(())
+    });
+    let session = agent([Reply::new().text("ok").finish()]).spawner(spawner).build().unwrap().new_session();
+    assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| session.start("hi"))).is_err());
+    assert!(session.messages().is_empty() && !session.is_busy());
+    panics.store(false, SeqCst);
+    assert_eq!(read(&session, session.start("hi").unwrap()).await.result().content, "ok");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_resumed_leg_whose_start_cannot_be_stored_leaves_the_turn_waiting() {
+    let store = Bad::new(500, How::Fails);
+    let session = writes(asks()).store(store.clone()).build().unwrap().new_session();
+    let _ = read(&session, session.start("hi").unwrap()).await;
+    allow_all(&session).await;
+    let healthy = store.commits.swap(1000, SeqCst);
+    let failed = session.resume().unwrap().outcome().await.finished().unwrap();
+    assert!(failed.error.unwrap().message.contains("disk full"));
+    assert!(session.is_parked() && !session.is_busy(), "the turn and its decision are still there");
+    store.commits.store(healthy, SeqCst);
+    assert_eq!(read(&session, session.resume().unwrap()).await.result().content, "ok");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_spawner_that_accepts_and_drops_is_a_runtime_that_went_away() {
     let agent = agent([])
         .spawner(Spawner::new(|leg| {

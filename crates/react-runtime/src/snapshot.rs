@@ -97,6 +97,9 @@ pub struct BatchCall {
     pub rewritten: Option<ToolCall>,
     /// The call as a person edited it: it enters the chain in place of what the model asked.
     pub edited: Option<ToolCall>,
+    /// Whether its tool was entered.
+    #[serde(default)]
+    pub entered: bool,
     /// What it came to.
     pub result: Option<ToolResult>,
 }
@@ -111,6 +114,7 @@ impl BatchCall {
             allowed: None,
             rewritten: None,
             edited: None,
+            entered: false,
             result: None,
         }
     }

@@ -1,7 +1,7 @@
 //! The finalizer: runs when the work is gone; nothing races it.
 
 use turnwright_control::ControlError;
-use turnwright_core::{AgentResult, ErrorInfo, ErrorKind, LegOutcome};
+use turnwright_core::{AgentResult, ErrorInfo, ErrorKind, LegOutcome, StopReason};
 use turnwright_hook::{Dispatch, HookPoint};
 use turnwright_interceptor::Exit;
 
@@ -14,6 +14,10 @@ use crate::{
 };
 
 pub(super) async fn run(rt: &LegRt, worked: Result<LegOutcome, Exit>) {
+    let not_begun = rt.not_begun.lock().take();
+    if let Some((as_before, error)) = not_begun {
+        return rt.end_not_begun(as_before, error).await;
+    }
     let latched = rt.interrupt.cause().or(rt.ctx.cancel().cause()).map(ControlError::from);
     rt.ledger.with(|leg| {
         settle(leg, worked, latched.as_ref());
@@ -30,11 +34,11 @@ pub(super) async fn run(rt: &LegRt, worked: Result<LegOutcome, Exit>) {
     });
     // What was shown is stored before anybody is told that the leg is over; the points hear of it when that fails. A
     // parked leg was saved when it was parked.
+    let saved = rt.ledger.read(Leg::revision);
     let mut crashed = match rt.is_parked() {
         true => None,
         false => rt.save_terminal().await.err().map(ErrorInfo::from),
     };
-    let saved = rt.ledger.read(Leg::revision);
     let was_cut = rt.ledger.read(|leg| leg.machine.was_cut());
     let until = was_cut.then(|| rt.ctx.sources().clock.instant() + UNWIND_BUDGET);
     while let Step::Fire(point) = rt.ledger.read(Leg::next) {
@@ -141,24 +145,41 @@ impl LegRt {
         self.session.save(messages, None).await
     }
 
-    /// The last hooks of a parked leg may have said or remembered something. When that cannot be stored, what was stored
-    /// when the leg was parked stands.
+    /// Layers and the last hooks of a parked leg may have said or remembered something since it was saved. When that
+    /// cannot be stored, what was stored then stands.
     async fn save_parked_again(&self) -> Option<TurnSnapshot> {
-        let parked = self.parked.lock().take();
-        if !self.agent.hooks.is_heard(HookPoint::FinallyGraph) {
-            return parked;
-        }
+        // It stays where it is: should the runtime go away during the save, it is what the leg ends with.
+        let (parked, saved) = self.parked.lock().clone()?;
         let snapshot = match self.snapshot() {
             Ok(snapshot) => snapshot,
             Err(e) => {
-                tracing::warn!("what the last hooks of a parked turn remembered is lost: {e}");
-                return parked;
+                tracing::warn!("what a parked turn remembered last is lost: {e}");
+                return Some(parked);
             }
         };
-        let messages = self.ledger.read(|leg| leg.messages().to_vec());
+        let (messages, revision) = self.ledger.read(|leg| (leg.messages().to_vec(), leg.revision()));
+        let is_same =
+            |a: &TurnSnapshot, b: &TurnSnapshot| match (serde_json::to_string(a), serde_json::to_string(b)) {
+                (Ok(a), Ok(b)) => a == b,
+                _ => false,
+            };
+        if revision == saved && is_same(&parked, &snapshot) {
+            return Some(parked);
+        }
+        *self.parked.lock() = Some((snapshot.clone(), revision));
         if let Err(e) = self.session.save(messages, Some(snapshot.clone())).await {
-            tracing::warn!("what the last hooks of a parked turn said is not stored: {e}");
+            tracing::warn!("what a parked turn said last is not stored: {e}");
         }
         Some(snapshot)
+    }
+
+    /// A resumed leg that never began: the turn waits as before, and only the leg's end is told.
+    async fn end_not_begun(&self, as_before: TurnSnapshot, error: ErrorInfo) {
+        let dispatch = Dispatch::new().log(&*self.ledger).unwinding(None);
+        self.fire_owed(HookPoint::FinallyGraph, dispatch, Some(&error)).await;
+        let mut result = AgentResult::new("", StopReason::Error);
+        self.ledger.read(|leg| leg.fill(&mut result));
+        result.fail(error);
+        self.end(&LegOutcome::Finished(Box::new(result)), Some(as_before));
     }
 }

@@ -23,6 +23,10 @@ impl LegRt {
                 leg.emit(TurnEventKind::IterationStarted { iteration, attempt });
             });
         }
+        if point == HookPoint::BeforeLlm {
+            // What an earlier call came to is not what this one comes to.
+            self.ledger.with(Leg::forget_response);
+        }
         if point == HookPoint::AfterTurn {
             return self.after_turn_in_work().await;
         }

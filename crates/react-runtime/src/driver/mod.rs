@@ -61,8 +61,10 @@ pub(crate) struct LegRt {
     pub(crate) request: Mutex<Option<(LlmRequest, u64)>>,
     /// What a tool asked for by `or_abort`.
     pub(crate) abort: Mutex<Option<ErrorInfo>>,
-    /// The turn at rest, as it was saved when the leg was parked.
-    pub(crate) parked: Mutex<Option<TurnSnapshot>>,
+    /// The turn at rest, as it was saved when the leg was parked, and the revision of the history that was saved with it.
+    pub(crate) parked: Mutex<Option<(TurnSnapshot, u64)>>,
+    /// The mark of a resumed leg could not be stored: the turn waits as before.
+    pub(crate) not_begun: Mutex<Option<(TurnSnapshot, ErrorInfo)>>,
     /// What the leg goes on from, marked as running; taken when it was stored, none without a store.
     pub(crate) begun_from: Mutex<Option<TurnSnapshot>>,
     /// The chain of the iteration was left with the iteration open, by its core and not by a layer.
@@ -209,10 +211,10 @@ impl LegRt {
             false => "the async runtime was shut down while the turn ran",
         };
         // A leg that was parked and saved stays so: only its last hooks are lost.
-        let snapshot = self.parked.lock().take();
+        let parked = self.parked.lock().clone().map(|(snapshot, _)| snapshot);
         let is_parked = self.ledger.read(|leg| leg.machine.leg_stop() != LegStop::Terminal);
-        let snapshot = snapshot.filter(|_| is_parked);
-        if snapshot.is_none() {
+        let snapshot = parked.filter(|_| is_parked);
+        if !is_parked {
             self.ledger.with(|leg| {
                 leg.machine.abandon(Stop::failed(ErrorInfo::new(ErrorKind::Internal, why)));
                 leg.seal();

@@ -48,6 +48,11 @@ impl Core<scope::ToolCall> for Executor<'_> {
         let ctx = ToolContext::new(&rt.ctx, call.id.clone(), rt.ledger.clone(), rt.agent.blocking.clone());
         let _fence = Fence(ctx.clone());
         let arguments = call.arguments_json().into_owned();
+        rt.ledger.with(|leg| {
+            if let Some(entry) = leg.batch_call(&call.id) {
+                entry.entered = true;
+            }
+        });
         let clock = &rt.ctx.sources().clock;
         let started = clock.instant();
         // The tool's own code runs in the polls of this await and nowhere else.

@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering::Relaxed;
 
 use turnwright_control::{CommandBody, CommandType, Fate, drain_and_tell, take_messages};
-use turnwright_core::{ErrorKind, IterationEnd, LegOutcome, Origin, Part, TurnContext};
+use turnwright_core::{ErrorInfo, ErrorKind, IterationEnd, LegOutcome, Origin, Part, TurnContext};
 use turnwright_hook::HookPoint;
 use turnwright_interceptor::{CallState, Core, Exit, scope};
 
@@ -150,17 +150,24 @@ impl LegRt {
     /// message and an interrupted turn, and no approved call runs twice.
     async fn mark_running(&self, begun_from: TurnSnapshot) -> Result<(), Exit> {
         let messages = self.ledger.read(|leg| leg.messages().to_vec());
-        let marked = self.or_cancel(self.session.save(messages, Some(begun_from))).await?;
-        marked.map_err(|e| Exit::Failed(e.into()))
+        let marked = self.or_cancel(self.session.save(messages, Some(begun_from.clone()))).await?;
+        marked.map_err(|e| {
+            let error = ErrorInfo::from(e);
+            if self.ctx.leg() > 1 {
+                let as_before = TurnSnapshot { running: false, ..begun_from };
+                *self.not_begun.lock() = Some((as_before, error.clone()));
+            }
+            Exit::Failed(error)
+        })
     }
 
     /// Saves the turn at rest, so that another process can take it up from the store alone.
     async fn park(&self) -> Result<(), Exit> {
         let snapshot = self.snapshot()?;
-        let messages = self.ledger.read(|leg| leg.messages().to_vec());
+        let (messages, revision) = self.ledger.read(|leg| (leg.messages().to_vec(), leg.revision()));
         let saved = self.or_cancel(self.session.save(messages, Some(snapshot.clone()))).await?;
         saved.map_err(|e| Exit::Failed(e.into()))?;
-        *self.parked.lock() = Some(snapshot);
+        *self.parked.lock() = Some((snapshot, revision));
         Ok(())
     }
 

@@ -261,6 +261,11 @@ impl Leg {
         }
     }
 
+    /// A new logical call begins.
+    pub(crate) fn forget_response(&mut self) {
+        self.response = None;
+    }
+
     pub(crate) fn response(&self) -> Option<Arc<LlmResponse>> {
         self.response.clone()
     }

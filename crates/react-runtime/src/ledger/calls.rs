@@ -45,8 +45,8 @@ impl Leg {
     pub(crate) fn close_batch(&mut self) {
         let Some(batch) = self.batch.take() else { return };
         let mut results = Vec::with_capacity(batch.calls.len());
-        for entry in batch.calls {
-            let result = entry.result.unwrap_or_else(|| interrupted_result(&entry.call));
+        for mut entry in batch.calls {
+            let result = entry.result.take().unwrap_or_else(|| interrupted_result(&entry));
             let id = self.id();
             self.push(Message::tool(id, result.clone()));
             results.push(result);
@@ -60,7 +60,10 @@ impl Leg {
     }
 }
 
-pub(super) fn interrupted_result(call: &ToolCall) -> ToolResult {
-    let message = "not finished: the turn was interrupted. It may have had effects";
-    ToolResult::synthetic(call, Synthetic::Interrupted, ErrorInfo::new(ErrorKind::NotRun, message))
+pub(super) fn interrupted_result(entry: &BatchCall) -> ToolResult {
+    let message = match entry.entered {
+        true => "not finished: the turn was interrupted. It may have had effects",
+        false => "not run: the turn was interrupted before it could",
+    };
+    ToolResult::synthetic(&entry.call, Synthetic::Interrupted, ErrorInfo::new(ErrorKind::NotRun, message))
 }

@@ -22,7 +22,7 @@ impl Leg {
         if let Some(batch) = &mut self.batch {
             let mut answered = Vec::new();
             for entry in batch.calls.iter_mut().filter(|e| e.result.is_none()) {
-                let result = interrupted_result(&entry.call);
+                let result = interrupted_result(entry);
                 answered.push(result.clone());
                 entry.result = Some(result);
             }

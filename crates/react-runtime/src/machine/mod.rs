@@ -301,6 +301,7 @@ impl TurnMachine {
         }
         rest.owed_leg.clear();
         rest.begun = false;
+        rest.drain = false;
         rest.at = At::Over;
         rest
     }

@@ -13,7 +13,7 @@ use turnwright_core::{
 };
 use turnwright_hook::ToolDecision;
 
-use super::{Session, TurnHandle};
+use super::{Session, SessionInner, TurnHandle};
 use crate::{
     driver::{LastWords, LegRt, Spawned, drive, refused},
     event::TurnEventKind,
@@ -106,6 +106,7 @@ impl Session {
         state.busy = true;
         let mut messages = state.messages.clone();
         drop(state);
+        let starting = Starting(Some(self.0.clone()));
         let turn_start = messages.len();
         // The prompt is there whatever happens next, also when the turn is cancelled before it did anything.
         messages.push(Arc::new(Message::new(agent.sources.id(), Role::User, parts)));
@@ -147,7 +148,7 @@ impl Session {
                 transaction: None,
             },
         };
-        self.spawn(leg)
+        self.spawn(leg, starting)
     }
 
     /// Starts the next leg of the suspended or drained turn. A suspended one needs at least one decision since.
@@ -183,10 +184,10 @@ impl Session {
         state.busy = true;
         drop(state);
         drop(turnstile);
-        self.spawn(leg)
+        self.spawn(leg, Starting(Some(self.0.clone())))
     }
 
-    fn spawn(&self, new: NewLeg) -> Result<TurnHandle, StartError> {
+    fn spawn(&self, new: NewLeg, mut starting: Starting) -> Result<TurnHandle, StartError> {
         let agent = self.0.agent.clone();
         let queue = Arc::new(EventQueue::new(self.0.id.clone(), new.turn));
         let ledger = Ledger::new(new.parts, queue.clone(), agent.sources.clone());
@@ -232,19 +233,35 @@ impl Session {
             request: Mutex::default(),
             abort: Mutex::default(),
             parked: Mutex::default(),
+            not_begun: Mutex::default(),
             begun_from: Mutex::new(agent.store.is_some().then_some(new.begun_from)),
             is_iteration_open: AtomicBool::new(false),
             spawned: Spawned::default(),
             agent: agent.clone(),
         });
         let last = LastWords::of(&rt);
-        if let Err(refused) = agent.spawn.spawn(Box::pin(drive(rt.clone(), last))) {
-            // The future is gone and never ran: nothing happened.
-            self.0.not_started();
-            return Err(refused);
-        }
+        // Refused, or panicked: the future is gone and never ran, so nothing happened.
+        agent.spawn.spawn(Box::pin(drive(rt.clone(), last)))?;
+        starting.disarm();
         rt.spawned();
         Ok(handle)
+    }
+}
+
+/// Frees the session again when its leg does not come to run.
+struct Starting(Option<Arc<SessionInner>>);
+
+impl Starting {
+    fn disarm(&mut self) {
+        self.0 = None;
+    }
+}
+
+impl Drop for Starting {
+    fn drop(&mut self) {
+        if let Some(session) = self.0.take() {
+            session.not_started();
+        }
     }
 }
 
