@@ -148,12 +148,13 @@ fn a_cancel_ends_a_silent_stream_at_once_and_closes_the_connection() {
         let client = builder(&server).timeouts(Timeouts::default()).build().unwrap();
         let token = CancelToken::new();
         let events = EventStream::provider(client.stream(&context(), &request()), &token, None);
-        let canceller = async {
-            server.wait_for_requests(1).await;
-            tokio::time::sleep(Duration::from_millis(50)).await;
-            token.cancel(CancelCause::requested("me"));
-        };
-        let (response, ()) = futures::join!(collect(events), canceller);
+        // Text was seen, so the stream is open; what follows is silence.
+        let events = events.inspect(|event| {
+            if matches!(event, LlmEvent::TextDelta { .. }) {
+                token.cancel(CancelCause::requested("me"));
+            }
+        });
+        let response = collect(events).await;
         assert_eq!(response.error.map(|e| e.kind), Some(ErrorKind::Cancelled));
         server.wait_for_client_closes(1).await;
     });

@@ -2,9 +2,9 @@
 
 use std::{future::Future, sync::Arc, time::Duration};
 
-use futures::StreamExt;
+use futures::{Stream, StreamExt};
 use turnwright_core::{CancelToken, Message, SessionId, TurnContext};
-use turnwright_llm_stream::{Assembler, EventStream, LlmClient, LlmRequest, LlmResponse};
+use turnwright_llm_stream::{Assembler, EventStream, LlmClient, LlmEvent, LlmRequest, LlmResponse};
 use turnwright_providers::{ChatClient, ChatClientBuilder, Timeouts};
 use turnwright_testkit::provider::{ProviderServer, Reply};
 
@@ -48,7 +48,7 @@ pub(crate) fn stream(client: &ChatClient) -> EventStream<'static> {
 }
 
 /// Reads a stream to its end; checks that it ends once.
-pub(crate) async fn collect(mut stream: EventStream<'_>) -> LlmResponse {
+pub(crate) async fn collect(mut stream: impl Stream<Item = LlmEvent> + Unpin) -> LlmResponse {
     let mut assembler = Assembler::new();
     let mut ended = false;
     while let Some(event) = stream.next().await {

@@ -14,9 +14,12 @@ use crate::{
 };
 
 pub(super) async fn run(rt: &LegRt, worked: Result<LegOutcome, Exit>) {
-    let not_begun = rt.not_begun.lock().take();
+    let not_begun = rt.not_begun.lock().clone();
     if let Some((as_before, error)) = not_begun {
-        return rt.end_not_begun(as_before, error).await;
+        // Only the leg's end is told.
+        let dispatch = Dispatch::new().log(&*rt.ledger).unwinding(None);
+        rt.fire_owed(HookPoint::FinallyGraph, dispatch, Some(&error)).await;
+        return rt.end_not_begun(as_before, error);
     }
     let latched = rt.interrupt.cause().or(rt.ctx.cancel().cause()).map(ControlError::from);
     rt.ledger.with(|leg| {
@@ -136,7 +139,7 @@ fn outcome(rt: &LegRt, crashed: Option<ErrorInfo>) -> LegOutcome {
 }
 
 impl LegRt {
-    fn is_parked(&self) -> bool {
+    pub(super) fn is_parked(&self) -> bool {
         self.ledger.read(|leg| leg.machine.leg_stop() != LegStop::Terminal)
     }
 
@@ -173,10 +176,8 @@ impl LegRt {
         Some(snapshot)
     }
 
-    /// A resumed leg that never began: the turn waits as before, and only the leg's end is told.
-    async fn end_not_begun(&self, as_before: TurnSnapshot, error: ErrorInfo) {
-        let dispatch = Dispatch::new().log(&*self.ledger).unwinding(None);
-        self.fire_owed(HookPoint::FinallyGraph, dispatch, Some(&error)).await;
+    /// A resumed leg that never began: the turn waits as before.
+    pub(super) fn end_not_begun(&self, as_before: TurnSnapshot, error: ErrorInfo) {
         let mut result = AgentResult::new("", StopReason::Error);
         self.ledger.read(|leg| leg.fill(&mut result));
         result.fail(error);

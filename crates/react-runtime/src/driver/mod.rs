@@ -38,7 +38,7 @@ use crate::{
     agent::AgentInner,
     event::TurnEventKind,
     ledger::{Ledger, Leg},
-    machine::{Fed, LegStop, Step, Stop},
+    machine::{Fed, Step, Stop},
     session::SessionInner,
     snapshot::TurnSnapshot,
 };
@@ -210,13 +210,18 @@ impl LegRt {
             true => "the runtime panicked while the turn ran",
             false => "the async runtime was shut down while the turn ran",
         };
+        let not_begun = self.not_begun.lock().clone();
+        if let Some((as_before, error)) = not_begun {
+            return self.end_not_begun(as_before, error);
+        }
         // A leg that was parked and saved stays so: only its last hooks are lost.
-        let parked = self.parked.lock().clone().map(|(snapshot, _)| snapshot);
-        let is_parked = self.ledger.read(|leg| leg.machine.leg_stop() != LegStop::Terminal);
-        let snapshot = parked.filter(|_| is_parked);
-        if !is_parked {
+        let snapshot = match self.is_parked() {
+            true => self.parked.lock().clone().map(|(snapshot, _)| snapshot),
+            false => None,
+        };
+        if !self.is_parked() {
             self.ledger.with(|leg| {
-                leg.machine.abandon(Stop::failed(ErrorInfo::new(ErrorKind::Internal, why)));
+                leg.machine.stop(Stop::failed(ErrorInfo::new(ErrorKind::Internal, why)));
                 leg.seal();
                 let result = leg.attempt_result();
                 leg.result.get_or_insert(result);

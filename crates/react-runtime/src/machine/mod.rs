@@ -249,11 +249,6 @@ impl TurnMachine {
         self.stop(stop);
     }
 
-    /// The leg is dropped where it stands, and nothing is fired any more. An end that was reached before stays.
-    pub fn abandon(&mut self, stop: Stop) {
-        self.cancel_parking(stop);
-    }
-
     /// How this leg ends, as far as it is known.
     pub fn leg_stop(&self) -> LegStop {
         self.leg_stop.unwrap_or(LegStop::Terminal)

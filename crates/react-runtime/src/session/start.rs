@@ -154,6 +154,7 @@ impl Session {
     /// Starts the next leg of the suspended or drained turn. A suspended one needs at least one decision since.
     ///
     /// With a store, a mark is stored before anything runs, as by [`Session::start`], so that no approved call runs twice.
+    /// When it cannot be stored, the leg ends as failed and the turn waits as before: resume it again.
     ///
     /// # Errors
     /// [`StartError`]; the turn is as it was.
