@@ -190,6 +190,42 @@ async fn a_resumed_leg_whose_start_cannot_be_stored_leaves_the_turn_waiting() {
     assert_eq!(read(&session, session.resume().unwrap()).await.result().content, "ok");
 }
 
+/// Never returns from the end of a second leg.
+struct Stays;
+impl FinallyGraph for Stays {
+    async fn finally_graph(&self, ctx: &TurnContext, _: LegEnd<'_>) -> Result<(), HookError> {
+        match ctx.leg() {
+            1 => Ok(()),
+            _ => std::future::pending().await,
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_leg_that_never_began_leaves_the_turn_waiting_when_the_runtime_goes_away() {
+    let (store, task) = (Bad::new(500, How::Fails), Arc::new(Mutex::new(None)));
+    let spawned = task.clone();
+    let spawner = Spawner::new(move |leg| {
+        *spawned.lock() = Some(tokio::spawn(leg));
+        Ok(())
+    });
+    let agent = writes(asks()).store(store.clone()).spawner(spawner).hook(hook!(Stays)).build().unwrap();
+    let session = agent.new_session();
+    let _ = read(&session, session.start("hi").unwrap()).await;
+    allow_all(&session).await;
+    store.commits.store(1000, SeqCst);
+    let mut handle = session.resume().unwrap();
+    for _ in 0..20 {
+        tokio::task::yield_now().await;
+    }
+    let task = task.lock().take().unwrap();
+    task.abort();
+    assert!(task.await.unwrap_err().is_cancelled());
+    let failed = handle.outcome().now_or_never().unwrap().finished().unwrap();
+    assert!(failed.error.unwrap().message.contains("disk full"));
+    assert!(session.is_parked() && !session.is_busy());
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_spawner_that_accepts_and_drops_is_a_runtime_that_went_away() {
     let agent = agent([])
