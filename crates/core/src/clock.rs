@@ -9,6 +9,7 @@ use std::sync::{
 };
 
 pub use jiff::Timestamp;
+use rand::Rng as _;
 pub use tokio::time::Instant;
 use uuid::Uuid;
 
@@ -54,15 +55,14 @@ impl Clock for SystemClock {
     }
 }
 
-/// The operating system's random numbers.
+/// Random numbers of a generator that the operating system seeds, one a thread: fit for ids that nobody may guess, and
+/// no system call a number.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct SystemRandom;
 
 impl RandomSource for SystemRandom {
     fn next_u64(&self) -> u64 {
-        // v4 is 122 bits of the system's randomness; two of them cover the six fixed bits.
-        let (a, b) = (Uuid::new_v4().as_u64_pair(), Uuid::new_v4().as_u64_pair());
-        a.0 ^ b.1.rotate_left(32)
+        rand::rng().next_u64()
     }
 }
 

@@ -2,10 +2,13 @@
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
+    pin::Pin,
     sync::Arc,
+    task::{Context, Poll},
     time::Duration,
 };
 
+use pin_project_lite::pin_project;
 use serde::Serialize;
 use turnwright_control::ControlError;
 use turnwright_core::{
@@ -84,12 +87,19 @@ macro_rules! fire {
                 ///
                 /// # Errors
                 /// The control error a hook raised, or the policy violation of a failed hook whose policy is to abort.
-                pub async fn $method(&self, ctx: &TurnContext $(, $arg: $ty)?, dispatch: Dispatch<'_>) -> Result<(), ControlError> {
+                #[inline]
+                pub fn $method<'f>(
+                    &'f self,
+                    ctx: &'f TurnContext
+                    $(, $arg: $ty)?,
+                    dispatch: Dispatch<'f>,
+                ) -> impl Future<Output = Result<(), ControlError>> + Send + 'f {
                     let list = &self.lists.$method;
                     if list.is_empty() {
-                        return Ok(());
+                        return Firing { fire: None };
                     }
-                    fire_all(list, HookPoint::$point, ctx, dispatch, |hook| hook.call(ctx $(, $arg)?)).await
+                    let fire = fire_all(list, HookPoint::$point, ctx, dispatch, move |hook| hook.call(ctx $(, $arg)?));
+                    Firing { fire: Some(fire) }
                 }
             )*
         }
@@ -99,9 +109,9 @@ fire! {
     /// Fires BEFORE_GRAPH.
     before_graph: BeforeGraph ();
     /// Fires AFTER_GRAPH.
-    after_graph: AfterGraph (result: &AgentResult);
+    after_graph: AfterGraph (result: &'f AgentResult);
     /// Fires FINALLY_GRAPH.
-    finally_graph: FinallyGraph (end: LegEnd<'_>);
+    finally_graph: FinallyGraph (end: LegEnd<'f>);
     /// Fires START_NODE_TURN.
     start_node_turn: StartNodeTurn ();
     /// Fires END_NODE_TURN.
@@ -113,15 +123,15 @@ fire! {
     /// Fires AFTER_ITERATION.
     after_iteration: AfterIteration ();
     /// Fires BEFORE_TOOL_EXECUTION.
-    before_tool_execution: BeforeToolExecution (calls: &[DecidedCall]);
+    before_tool_execution: BeforeToolExecution (calls: &'f [DecidedCall]);
     /// Fires AFTER_TOOL_EXECUTION.
-    after_tool_execution: AfterToolExecution (results: &[ToolResult]);
+    after_tool_execution: AfterToolExecution (results: &'f [ToolResult]);
     /// Fires BEFORE_LLM.
-    before_llm: BeforeLlm (request: &LlmRequest);
+    before_llm: BeforeLlm (request: &'f LlmRequest);
     /// Fires AFTER_LLM_RESPONSE.
-    after_llm_response: AfterLlmResponse (response: &LlmResponse);
+    after_llm_response: AfterLlmResponse (response: &'f LlmResponse);
     /// Fires AFTER_APPROVAL.
-    after_approval: AfterApproval (transaction: &ApprovalTransaction);
+    after_approval: AfterApproval (transaction: &'f ApprovalTransaction);
 }
 
 impl HookRunner {
@@ -282,6 +292,26 @@ async fn fire_all<'h, D: ?Sized>(
         call_one(entry, point, index, ctx, dispatch, || call(&entry.hook)).await?;
     }
     Ok(())
+}
+
+pin_project! {
+    /// The firing of a point; none when nobody listens, which costs no call.
+    struct Firing<F> {
+        #[pin]
+        fire: Option<F>,
+    }
+}
+
+impl<F: Future<Output = Result<(), ControlError>>> Future for Firing<F> {
+    type Output = Result<(), ControlError>;
+
+    #[inline(always)]
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        match self.project().fire.as_pin_mut() {
+            Some(fire) => fire.poll(cx),
+            None => Poll::Ready(Ok(())),
+        }
+    }
 }
 
 /// Calls one hook: guarded, limited, its failure judged by its policy. `None` when it failed and the turn goes on.

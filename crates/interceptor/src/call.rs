@@ -69,6 +69,7 @@ impl<S: Scope> CallState<S> {
     }
 
     /// What leaves a layer. Once a control error passed, nothing but it comes out.
+    #[inline]
     pub(crate) fn settle(&self, who: &str, out: Result<S::Out, Exit>) -> Result<S::Out, Exit> {
         if let Some(control) = self.latched() {
             return Err(control);

@@ -54,7 +54,7 @@ impl<S: Scope> Chain<S> {
 
     /// How many layers there are.
     pub fn len(&self) -> usize {
-        self.0.list().len()
+        self.0.len()
     }
 
     /// Whether there are none; such a chain is a direct call.
@@ -83,12 +83,13 @@ impl<S: Scope> Chain<S> {
         core: &C,
         no_replay: Option<&'static str>,
     ) -> Result<S::Out, Exit> {
+        if self.is_empty() {
+            let call = CallState::new(S::key(&input), no_replay, false);
+            return enter(core, ctx, input, &call).await;
+        }
         let layers = self.0.list();
         let gating = layers.iter().any(|e| e.layer.dyn_is_gating());
         let call = CallState::new(S::key(&input), no_replay, gating);
-        if layers.is_empty() {
-            return enter(core, ctx, input, &call).await;
-        }
         step(&layers, core, ctx, &call, input).await
     }
 }

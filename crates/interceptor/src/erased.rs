@@ -94,6 +94,9 @@ pin_project! {
 
 impl<S: Scope, F: Future<Output = Result<S::Out, Exit>>> Future for Guarded<'_, S, F> {
     type Output = Result<S::Out, Exit>;
+
+    // Inlined, an answer is not copied from one future to the next.
+    #[inline(always)]
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.project();
         let out = match catch_unwind(AssertUnwindSafe(|| this.future.poll(cx))) {

@@ -1,6 +1,16 @@
 //! Lists of layers, and the handles that take one out again.
 
-use std::{any::type_name, fmt, sync::Arc};
+use std::{
+    any::type_name,
+    fmt,
+    sync::{
+        Arc,
+        atomic::{
+            AtomicUsize,
+            Ordering::{Acquire, Release},
+        },
+    },
+};
 
 use parking_lot::RwLock;
 
@@ -32,7 +42,13 @@ pub(crate) fn short_name<T: ?Sized>() -> &'static str {
 }
 
 /// A list of layers that is replaced as a whole: what runs keeps the list it started with.
-pub(crate) struct Registry<L: ?Sized>(Arc<RwLock<Arc<[Entry<L>]>>>);
+pub(crate) struct Registry<L: ?Sized>(Arc<Shared<L>>);
+
+struct Shared<L: ?Sized> {
+    list: RwLock<Arc<[Entry<L>]>>,
+    /// How long the list is, so that a call through an empty one need not take the lock.
+    len: AtomicUsize,
+}
 
 impl<L: ?Sized> Clone for Registry<L> {
     fn clone(&self) -> Self {
@@ -42,14 +58,20 @@ impl<L: ?Sized> Clone for Registry<L> {
 
 impl<L: ?Sized> Default for Registry<L> {
     fn default() -> Self {
-        Self(Arc::new(RwLock::new(Arc::new([]))))
+        Self(Arc::new(Shared { list: RwLock::new(Arc::new([])), len: AtomicUsize::new(0) }))
     }
 }
 
 impl<L: ?Sized + Send + Sync + 'static> Registry<L> {
     /// The list as it is now.
     pub(crate) fn list(&self) -> Arc<[Entry<L>]> {
-        self.0.read().clone()
+        self.0.list.read().clone()
+    }
+
+    /// How many layers there are now.
+    #[inline]
+    pub(crate) fn len(&self) -> usize {
+        self.0.len.load(Acquire)
     }
 
     pub(crate) fn push(&self, name: Arc<str>, inherited: bool, layer: Arc<L>) -> Registration {
@@ -71,9 +93,10 @@ impl<L: ?Sized + Send + Sync + 'static> Registry<L> {
     }
 
     fn change(&self, change: impl FnOnce(&mut Vec<Entry<L>>)) {
-        let mut list = self.0.write();
+        let mut list = self.0.list.write();
         let mut entries = list.to_vec();
         change(&mut entries);
+        self.0.len.store(entries.len(), Release);
         let old = std::mem::replace(&mut *list, entries.into());
         drop(list);
         // May be the last of a layer, and its destructor is user code: it runs after the lock is gone.
@@ -83,7 +106,7 @@ impl<L: ?Sized + Send + Sync + 'static> Registry<L> {
 
 impl<L: ?Sized> fmt::Debug for Registry<L> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let list = self.0.read().clone();
+        let list = self.0.list.read().clone();
         f.debug_list().entries(list.iter().map(|e| &e.name)).finish()
     }
 }

@@ -143,7 +143,7 @@ impl StreamChain {
 
     /// How many layers there are.
     pub fn len(&self) -> usize {
-        self.0.list().len()
+        self.0.len()
     }
 
     /// Whether there are none.

@@ -1,6 +1,13 @@
 //! One call: a request sent, an answer read within its limits and decoded.
 
-use std::{collections::VecDeque, pin::Pin, sync::Arc, time::Duration};
+use std::{
+    collections::VecDeque,
+    future::poll_fn,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll, ready},
+    time::Duration,
+};
 
 use bytes::Bytes;
 use futures::{FutureExt, Stream, StreamExt, stream};
@@ -8,7 +15,7 @@ use reqwest::{
     Response, Url,
     header::{CONTENT_TYPE, HeaderName, LOCATION, RETRY_AFTER},
 };
-use tokio::time::timeout_at;
+use tokio::time::{Sleep, sleep_until, timeout_at};
 use turnwright_core::{Clock, ErrorInfo, ErrorKind};
 use turnwright_llm_stream::{
     LlmEvent, StreamItem,
@@ -66,15 +73,45 @@ enum Phase {
 struct Reading {
     body: Pin<Box<dyn Stream<Item = reqwest::Result<Bytes>> + Send>>,
     limits: Limits,
+    /// Armed for the earliest limit there was. A limit that moves on is looked at only when the timer fires, so that a
+    /// piece of the answer costs no timer.
+    timer: Pin<Box<Sleep>>,
+}
+
+impl Reading {
+    fn new(response: Response, limits: Limits) -> Self {
+        let timer = Box::pin(sleep_until(limits.next().0));
+        Self { body: Box::pin(response.bytes_stream()), limits, timer }
+    }
+
+    /// The next piece of the body, its end, or the limit that was reached before it.
+    fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<reqwest::Result<Bytes>>, Limit>> {
+        if let Poll::Ready(next) = self.body.as_mut().poll_next(cx) {
+            return Poll::Ready(Ok(next));
+        }
+        let (deadline, limit) = self.limits.next();
+        if deadline < self.timer.deadline() {
+            self.timer.as_mut().reset(deadline);
+        }
+        loop {
+            ready!(self.timer.as_mut().poll(cx));
+            if deadline <= self.timer.deadline() {
+                return Poll::Ready(Err(limit));
+            }
+            self.timer.as_mut().reset(deadline);
+        }
+    }
 }
 
 impl<D: WireDecoder> Exchange<D> {
     async fn step(&mut self) {
+        if let Phase::Read(_) = self.phase {
+            return self.read().await;
+        }
         match std::mem::replace(&mut self.phase, Phase::Done) {
             Phase::Send(Ok(body)) => self.send(body).await,
             Phase::Send(Err(error)) => self.fail(error),
-            Phase::Read(reading) => self.read(reading).await,
-            Phase::Done => {}
+            Phase::Read(_) | Phase::Done => {}
         }
     }
 
@@ -88,8 +125,7 @@ impl<D: WireDecoder> Exchange<D> {
         };
         match self.check(&response) {
             Answer::Stream => {
-                let body = Box::pin(response.bytes_stream());
-                self.phase = Phase::Read(Reading { body, limits });
+                self.phase = Phase::Read(Reading::new(response, limits));
             }
             Answer::Wrong(error) => self.fail(error),
             Answer::Refusal => {
@@ -156,14 +192,17 @@ impl<D: WireDecoder> Exchange<D> {
         .classify()
     }
 
-    async fn read(&mut self, mut reading: Reading) {
-        let (deadline, limit) = reading.limits.next();
+    /// Reads on. Leaves the phase when there is nothing more to read.
+    async fn read(&mut self) {
+        let Phase::Read(reading) = &mut self.phase else { return };
         // A flood leaves no chance to a timer that is asked second.
-        if self.clock.instant() >= deadline {
-            return self.over(limit);
-        }
-        match timeout_at(deadline, reading.body.next()).await {
-            Err(_) => return self.over(limit),
+        let (deadline, limit) = reading.limits.next();
+        let next = match self.clock.instant() >= deadline {
+            true => Err(limit),
+            false => poll_fn(|cx| reading.poll_next(cx)).await,
+        };
+        match next {
+            Err(limit) => return self.over(limit),
             Ok(None) => return self.end(None),
             Ok(Some(Err(error))) => return self.end(Some(&error)),
             Ok(Some(Ok(bytes))) => self.decoder.feed(&bytes, &mut self.decoded),
@@ -171,15 +210,16 @@ impl<D: WireDecoder> Exchange<D> {
         if self.decoder.is_done() {
             // The end of the body mostly lies in the same packet: taking it gives the connection back to the pool.
             let _ = reading.body.next().now_or_never();
+            self.phase = Phase::Done;
         } else {
             reading.limits.note(self.clock.instant(), self.decoder.progress(), self.decoder.finish_seen());
-            self.phase = Phase::Read(reading);
         }
         self.publish();
     }
 
     /// The body ended, or broke off.
     fn end(&mut self, broken: Option<&reqwest::Error>) {
+        self.phase = Phase::Done;
         let began = self.decoder.progress() > 0;
         self.decoder.end(&mut self.decoded);
         if let (Some(cause), Some(StreamItem::Event(LlmEvent::StreamFailure(failure)))) =
@@ -213,6 +253,7 @@ impl<D: WireDecoder> Exchange<D> {
     }
 
     fn fail(&mut self, error: ErrorInfo) {
+        self.phase = Phase::Done;
         self.decoded.push(LlmEvent::failure(error).into());
         self.publish();
     }

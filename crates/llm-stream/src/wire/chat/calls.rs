@@ -34,6 +34,26 @@ pub(super) struct Calls {
     argument_bytes: usize,
 }
 
+/// What says of which call a piece is.
+#[derive(Debug, Default)]
+pub(super) struct Labels {
+    index: Count,
+    id: String,
+    name: String,
+}
+
+impl Labels {
+    pub(super) fn of(piece: &CallPiece<'_>) -> Self {
+        let name = piece.function.and_then(|function| nonempty(function.name));
+        let id = nonempty(piece.id);
+        Self {
+            index: piece.index,
+            id: id.unwrap_or_default().into_owned(),
+            name: name.unwrap_or_default().into_owned(),
+        }
+    }
+}
+
 #[derive(Debug)]
 struct Call {
     index: Option<u64>,
@@ -66,6 +86,18 @@ impl Calls {
         let id = nonempty(piece.id).unwrap_or_default();
         let name = nonempty(function.name).unwrap_or_default();
         let arguments = function.arguments.map(arguments_of).unwrap_or_default();
+        self.labelled(piece.index, &id, &name, &arguments, out)
+    }
+
+    /// Takes a piece under the labels it came with. Returns whether it said anything.
+    fn labelled(
+        &mut self,
+        index: Count,
+        id: &str,
+        name: &str,
+        arguments: &str,
+        out: &mut Vec<StreamItem>,
+    ) -> Result<bool, ErrorInfo> {
         if id.is_empty() && name.is_empty() && arguments.is_empty() {
             return Ok(false);
         }
@@ -76,24 +108,24 @@ impl Calls {
         if self.argument_bytes > MAX_ARGUMENT_BYTES {
             return Err(too_large("the arguments of the tool calls"));
         }
-        let at = match self.find(piece.index.0, &id, &name, &arguments) {
+        let at = match self.find(index.0, id, name, arguments) {
             Some(at) => at,
             None if self.calls.len() == MAX_CALLS => return Err(too_large("the list of tool calls")),
             None => {
-                self.calls.push(Call::new(piece.index.0, &name));
+                self.calls.push(Call::new(index.0, name));
                 self.calls.len() - 1
             }
         };
         let call = &mut self.calls[at];
         if call.wire_id.is_empty() {
-            call.wire_id.push_str(&id);
+            call.wire_id.push_str(id);
         }
         if call.name.is_empty() {
-            call.name.push_str(&name);
+            call.name.push_str(name);
         }
         let known = call.arguments.len();
         call.scan.push(arguments.as_bytes());
-        call.arguments.push_str(&arguments);
+        call.arguments.push_str(arguments);
         let announced = call.id.is_some();
         // A call without an id yet waits for its arguments: the id may come with them.
         let is_identified = !call.wire_id.is_empty() || !call.arguments.is_empty();
@@ -108,6 +140,16 @@ impl Calls {
             }
         }
         Ok(true)
+    }
+
+    /// Takes a further piece that came under the same labels.
+    pub(super) fn more(
+        &mut self,
+        labels: &Labels,
+        arguments: &str,
+        out: &mut Vec<StreamItem>,
+    ) -> Result<bool, ErrorInfo> {
+        self.labelled(labels.index, &labels.id, &labels.name, arguments, out)
     }
 
     /// Takes a piece in the form that knew only one call.

@@ -4,13 +4,12 @@ use serde::de::IgnoredAny;
 use turnwright_core::{CallId, ErrorInfo, ErrorKind, TokenUsage};
 
 use super::{
-    calls::Calls,
+    calls::{Calls, Labels},
     chunk::Chunk,
     finish::{Reasons, is_cut},
     list,
     reasoning::Blocks,
     template::Template,
-    text::nonempty,
 };
 use crate::{
     Finish, FinishReason, LlmEvent, LlmRequest, StreamItem,
@@ -19,6 +18,7 @@ use crate::{
     wire::WireDecoder,
 };
 
+mod alike;
 mod take;
 
 /// Decodes a streamed chat completion. A whole answer that was not streamed, or an error object, in place of the
@@ -43,7 +43,14 @@ struct State {
     /// Whether anything of the answer came.
     said: bool,
     finish: Reasons,
-    template: Template,
+    /// How the chunks of the text look, and those of a call's arguments.
+    text_like: Template,
+    arguments_like: Template,
+    /// Of which call those arguments are.
+    labels: Labels,
+    /// Parses every chunk, so that tests can compare.
+    #[cfg(test)]
+    parses_all: bool,
     secrets: Secrets,
     /// How many items the details and the parts of the current event have.
     listed: usize,
@@ -74,7 +81,7 @@ impl ChatDecoder {
     #[cfg(test)]
     fn without_template() -> Self {
         let mut decoder = Self::new("p");
-        decoder.state.template.off = true;
+        decoder.state.parses_all = true;
         decoder
     }
 
@@ -89,7 +96,11 @@ impl ChatDecoder {
             refused: false,
             said: false,
             finish: Reasons::default(),
-            template: Template::default(),
+            text_like: Template::default(),
+            arguments_like: Template::default(),
+            labels: Labels::default(),
+            #[cfg(test)]
+            parses_all: false,
             secrets: Secrets::default(),
             listed: 0,
             done: false,
@@ -180,14 +191,8 @@ impl State {
         last: bool,
         out: &mut Vec<StreamItem>,
     ) -> Result<(), ErrorInfo> {
-        if !self.finish.is_seen()
-            && !self.blocks.is_open()
-            && let Some(text) = self.template.text(json)
-        {
-            if !text.is_empty() {
-                out.push(LlmEvent::text(text).into());
-            }
-            return Ok(());
+        if let Some(result) = self.like_before(json, out) {
+            return result;
         }
         // An array would be read as the fields of a chunk in their order. Here it holds an error, as a string does.
         if json.starts_with(['[', '"']) {
@@ -201,11 +206,7 @@ impl State {
                 let before = out.len();
                 self.listed = 0;
                 self.take(&chunk, json, bare, out)?;
-                if let [StreamItem::Event(LlmEvent::TextDelta { .. })] = out[before..]
-                    && let Some(text) = self.only_text(&chunk)
-                {
-                    self.template.learn(json, text);
-                }
+                self.learn(&chunk, json, &out[before..]);
                 Ok(())
             }
             Err(e) => Err(match list::too_long(&e) {
@@ -220,25 +221,6 @@ impl State {
     /// The error that this data reports.
     fn reported(&self, data: &[u8]) -> ErrorInfo {
         classify::in_stream(&self.provider, data, &self.secrets)
-    }
-
-    /// The inside of the string that is all a chunk said, if text is all it said: no figure, no call, no finish, no
-    /// second text. Details count even when nothing is heard of them: they open and close blocks.
-    fn only_text<'a>(&self, chunk: &Chunk<'a>) -> Option<&'a str> {
-        let choices = chunk.choices.as_ref()?;
-        let first = choices.first.as_ref()?;
-        let delta = first.delta.as_ref()?;
-        let is_bare_text = !self.finish.is_seen()
-            && choices.more.is_empty()
-            && chunk.usage.is_none()
-            && chunk.x_groq.is_none()
-            && delta.tool_calls.as_ref().is_none_or(|calls| calls.0.is_empty())
-            && delta.reasoning_details.is_none_or(|details| details.get() == "[]")
-            && delta.function_call.is_none()
-            && nonempty(delta.refusal).is_none()
-            && nonempty(first.finish_reason).is_none();
-        let content = delta.content.filter(|_| is_bare_text)?.get();
-        content.strip_prefix('"')?.strip_suffix('"')
     }
 
     fn close(&mut self, out: &mut Vec<StreamItem>) {

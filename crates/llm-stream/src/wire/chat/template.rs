@@ -1,13 +1,14 @@
-//! The fast path for text.
+//! The fast path for chunks that are alike.
 //!
-//! The chunks of an answer's text are alike but for the text. Once one was parsed and said nothing but text, another
-//! that has the same bytes before and after its string says nothing but its text either, and need not be parsed.
+//! The chunks of an answer's text are alike but for the text, and so are those of a call's arguments. Once one was parsed
+//! and said nothing but one string, another that has the same bytes before and after its string says nothing but its
+//! string either, and need not be parsed.
 
 use std::borrow::Cow;
 
 use super::text::{resolve, string_end};
 
-/// What a chunk of nothing but text looks like round its text.
+/// What a chunk of nothing but one string looks like round that string.
 #[derive(Debug, Default)]
 pub(super) struct Template {
     /// Up to and with the opening quote. Empty until one was learned.
@@ -17,9 +18,6 @@ pub(super) struct Template {
     /// Whether a string of random length follows `after`, which some servers append so that the length of an encrypted
     /// chunk tells nothing, and then the end of the object.
     padded: bool,
-    /// Never learns, so that tests can compare.
-    #[cfg(test)]
-    pub(super) off: bool,
 }
 
 /// How padding ends: the last member of the chunk.
@@ -29,10 +27,6 @@ impl Template {
     /// Learns from a chunk that said nothing but the string `text` (without its quotes), which is a slice of it.
     pub(super) fn learn(&mut self, chunk: &str, text: &str) {
         self.before.clear();
-        #[cfg(test)]
-        if self.off {
-            return;
-        }
         let Some(at) = (text.as_ptr() as usize).checked_sub(chunk.as_ptr() as usize) else { return };
         let (Some(before), Some(after)) = (chunk.get(..at), chunk.get(at + text.len()..)) else { return };
         let (after, padded) = match padding_start(after) {
@@ -45,8 +39,8 @@ impl Template {
         self.padded = padded;
     }
 
-    /// The text of a chunk that is like the one learned from.
-    pub(super) fn text<'a>(&self, chunk: &'a str) -> Option<Cow<'a, str>> {
+    /// The string of a chunk that is like the one learned from.
+    pub(super) fn string<'a>(&self, chunk: &'a str) -> Option<Cow<'a, str>> {
         if self.before.is_empty() {
             return None;
         }
@@ -88,7 +82,7 @@ mod tests {
     #[test]
     fn a_chunk_that_differs_in_its_text_only_needs_no_parsing() {
         let template = learned(r#"{"c":"TEXT","n":null}"#, "TEXT");
-        let text = |chunk| template.text(chunk).map(Cow::into_owned);
+        let text = |chunk| template.string(chunk).map(Cow::into_owned);
         assert_eq!(text(r#"{"c":"é","n":null}"#).unwrap(), "é");
         assert_eq!(text(r#"{"c":"","n":null}"#).unwrap(), "");
         assert_eq!(text(r#"{"c":"a\n\"b\"\\","n":null}"#).unwrap(), "a\n\"b\"\\");
@@ -106,24 +100,24 @@ mod tests {
         ] {
             assert_eq!(text(other), None, "{other}");
         }
-        assert_eq!(Template::default().text(""), None);
+        assert_eq!(Template::default().string(""), None);
     }
 
     #[test]
     fn padding_may_differ() {
         let template = learned(r#"{"c":"TEXT","obfuscation":"abc"}"#, "TEXT");
-        assert_eq!(template.text(r#"{"c":"a","obfuscation":"ZZ9"}"#).unwrap(), "a");
-        assert_eq!(template.text(r#"{"c":"a","obfuscation":""}"#).unwrap(), "a");
+        assert_eq!(template.string(r#"{"c":"a","obfuscation":"ZZ9"}"#).unwrap(), "a");
+        assert_eq!(template.string(r#"{"c":"a","obfuscation":""}"#).unwrap(), "a");
         for other in [
             r#"{"c":"a","obfuscation":"x","y":"z"}"#,
             r#"{"c":"a","obfuscation":"x\""}"#,
             r#"{"c":"a","obfuscation":"}"#,
             r#"{"c":"a","obfuscation":null}"#,
         ] {
-            assert_eq!(template.text(other), None, "{other}");
+            assert_eq!(template.string(other), None, "{other}");
         }
         // A last member of another name must not differ.
         let template = learned(r#"{"c":"TEXT","finish_reason":"x"}"#, "TEXT");
-        assert_eq!(template.text(r#"{"c":"a","finish_reason":"stop"}"#), None);
+        assert_eq!(template.string(r#"{"c":"a","finish_reason":"stop"}"#), None);
     }
 }

@@ -32,7 +32,7 @@ fn details_beside_text_close_a_block_also_when_the_chunk_is_repeated() {
 }
 
 /// Chunks as servers send them; `T` stands for the text.
-const CHUNKS: [&str; 14] = [
+const CHUNKS: [&str; 20] = [
     r#"{"choices":[{"delta":{"content":"T"}}]}"#,
     r#"{"choices":[{"index":0,"delta":{"content":"T"},"finish_reason":null}],"obfuscation":"aZ9"}"#,
     r#"{"choices":[{"delta":{"content":"T"}},{"delta":{"content":"B"}}]}"#,
@@ -47,6 +47,12 @@ const CHUNKS: [&str; 14] = [
     r#"{"id":"r","choices":[{"delta":{"content":"T"},"finish_reason":"stop"}]}"#,
     r#"{"choices":[{"message":{"content":"T"}}]}"#,
     r#"{"choices":[{"delta":{"content":["T"]}}]}"#,
+    r#"{"choices":[{"delta":{"tool_calls":[{"index":0,"function":{"arguments":"T"}}]}}]}"#,
+    r#"{"choices":[{"delta":{"content":null,"tool_calls":[{"index":1,"function":{"arguments":"T"}}]}}],"p":"q"}"#,
+    r#"{"choices":[{"delta":{"tool_calls":[{"index":0,"id":"x","function":{"name":"f","arguments":"T"}}]}}]}"#,
+    r#"{"choices":[{"delta":{"tool_calls":[{"id":"y","function":{"arguments":"T"}}]}}]}"#,
+    r#"{"choices":[{"delta":{"tool_calls":[{"index":0,"function":{"arguments":"T"}},{"index":1,"function":{"arguments":"b"}}]}}]}"#,
+    r#"{"choices":[{"delta":{"tool_calls":[{"index":1,"function":{"name":"T","arguments":"{}"}}]}}]}"#,
 ];
 
 fn window() -> impl Strategy<Value = (Vec<(usize, String)>, usize)> {
