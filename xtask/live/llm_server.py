@@ -1,9 +1,10 @@
 """llama.cpp's own HTTP server with one model, on loopback, for as long as standard input is open.
 
-python llm_server.py MODEL.gguf CHAT_TEMPLATE.jinja PORT
+python llm_server.py MODEL.gguf CHAT_TEMPLATE.jinja
 
-One thread: on a busy machine two are many times slower. Two slots, so that two answers are made at once. Whoever
-starts it keeps standard input open; when that process is gone, however it ended, so is the server.
+It takes a free port and says which one. One thread: on a busy machine two are many times slower. Two slots, so that
+two answers are made at once. Whoever starts it keeps standard input open; when that process is gone, however it ended,
+so is the server.
 """
 
 import os
@@ -11,13 +12,13 @@ import sys
 
 import xllamacpp
 
-model, template, port = sys.argv[1], sys.argv[2], int(sys.argv[3])
+model, template = sys.argv[1], sys.argv[2]
 
 params = xllamacpp.CommonParams()
 params.model.path = model
 params.model_alias = {"smollm2"}
 params.hostnames = ["127.0.0.1"]
-params.port = port
+params.port = 0
 params.n_ctx = 4096
 params.n_parallel = 2
 params.cpuparams.n_threads = 1

@@ -64,12 +64,13 @@ pub(crate) async fn in_mid_stream(live: &mut Live) -> Result<Row, String> {
 pub(crate) async fn before_the_first_token(live: &mut Live) -> Result<Row, String> {
     let agent = agent(live)?;
     let mut row = Row::new("a cancel before the first token");
-    for round in 0..ROUNDS {
+    for _ in 0..ROUNDS {
         let session = agent.new_session();
         live.sessions.push(session.clone());
         // Nothing of it is in the server's cache: it begins differently each time.
-        let question = format!("Round {round}. {}", "Read this with care before you answer it. ".repeat(20));
-        let cut = Cut::After(Duration::from_millis(100));
+        let question =
+            format!("{}: {}", session.id(), "Read this with care before you answer it. ".repeat(40));
+        let cut = Cut::After(Duration::from_millis(50));
         let seen = turn(&session, &question, cut, &mut live.promises).await?;
         row.add(&seen);
         row.freed(live.server.free().await?);

@@ -9,9 +9,9 @@ use tokio::{
 };
 use turnwright::core::{Clock, clock::SystemClock};
 
-/// How long the server may take to see that nobody reads an answer any more: it looks between two tokens, and once a
-/// second while it reads a prompt.
-const FREE_LIMIT: Duration = Duration::from_secs(10);
+/// How long the server may take to see that nobody waits for an answer any more. It looks between two tokens; a prompt
+/// it reads to the end first.
+const FREE_LIMIT: Duration = Duration::from_secs(30);
 
 /// The server beside its API.
 pub(crate) struct Server {

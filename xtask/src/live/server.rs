@@ -1,0 +1,133 @@
+//! The server's process: started, waited for, and ended whatever happens.
+
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::time::Duration;
+
+use super::setup::Ready;
+use crate::process::succeeds;
+use crate::workspace;
+
+const SCRIPT: &str = "xtask/live/llm_server.py";
+const TEMPLATE: &str = "xtask/live/chat_template.jinja";
+const LOG: &str = "target/live/server.log";
+
+/// How long loading the model may take; three seconds are usual.
+const START_LIMIT: Duration = Duration::from_secs(120);
+const ANSWER_LIMIT: Duration = Duration::from_secs(10);
+/// How long it may take to go by itself.
+const STOP_LIMIT: Duration = Duration::from_secs(5);
+
+/// A server that runs. It ends when this value is dropped, and when this process ends in whatever way: it watches its
+/// standard input, whose other end we hold.
+pub(super) struct Server {
+    child: Child,
+    /// What it prints, line by line; closed when it is gone.
+    lines: Receiver<String>,
+    url: String,
+}
+
+impl Server {
+    /// Starts it and waits until it answers.
+    pub(super) fn start(ready: &Ready) -> Result<Self, String> {
+        let mut command = Command::new(&ready.python);
+        command.arg(SCRIPT).arg(&ready.model).arg(TEMPLATE).current_dir(workspace::root());
+        let mut server = Self::spawn(command)?;
+        println!("server: starting, log in {LOG}");
+        server.url = server.told().and_then(|url| health(&url).map(|()| url)).map_err(|why| {
+            let log = std::fs::read_to_string(log_path()).unwrap_or_default();
+            let tail: Vec<&str> = log.lines().rev().take(10).collect();
+            let tail: String = tail.iter().rev().map(|line| format!("\n  {line}")).collect();
+            format!("the server {why}; the end of its log:{tail}")
+        })?;
+        println!("server: answers on {}", server.url);
+        Ok(server)
+    }
+
+    /// The address, without a path.
+    pub(super) fn url(&self) -> &str {
+        &self.url
+    }
+
+    fn spawn(mut command: Command) -> Result<Self, String> {
+        let log = File::create(log_path()).map_err(|e| format!("{LOG} cannot be written: {e}"))?;
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(log);
+        // A group of its own: an interrupt from the terminal is ours, and what it may have started ends with it.
+        #[cfg(unix)]
+        std::os::unix::process::CommandExt::process_group(&mut command, 0);
+        let mut child = command.spawn().map_err(|e| format!("the server did not start: {e}"))?;
+        let (tell, lines) = mpsc::channel();
+        if let Some(stdout) = child.stdout.take() {
+            std::thread::spawn(move || {
+                for line in BufReader::new(stdout).lines().map_while(Result::ok) {
+                    // Nobody listens any more once it answers; it must not wait for a reader all the same.
+                    let _ = tell.send(line);
+                }
+            });
+        }
+        Ok(Self { child, lines, url: String::new() })
+    }
+
+    /// Where it listens, as it says itself.
+    fn told(&self) -> Result<String, String> {
+        loop {
+            match self.lines.recv_timeout(START_LIMIT) {
+                Ok(line) => {
+                    if let Some(url) = line.strip_prefix("listening ") {
+                        return Ok(url.trim_end_matches('/').to_owned());
+                    }
+                }
+                Err(RecvTimeoutError::Timeout) => {
+                    return Err(format!("did not listen within {} s", START_LIMIT.as_secs()));
+                }
+                Err(RecvTimeoutError::Disconnected) => return Err("ended before it listened".to_owned()),
+            }
+        }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        drop(self.child.stdin.take());
+        let gone = loop {
+            match self.lines.recv_timeout(STOP_LIMIT) {
+                Ok(_) => {}
+                Err(why) => break why == RecvTimeoutError::Disconnected,
+            }
+        };
+        if !gone {
+            // The child is not waited for yet, so its id, which is its group's, is nobody else's.
+            #[cfg(unix)]
+            succeeds(Command::new("kill").args(["-KILL", "--", &format!("-{}", self.child.id())]));
+            let _ = self.child.kill();
+        }
+        match self.child.wait() {
+            Ok(_) => println!("server: ended{}", if gone { "" } else { ", by force" }),
+            Err(e) => eprintln!("warning: the server may still run: {e}"),
+        }
+    }
+}
+
+/// Whether it answers over HTTP.
+fn health(url: &str) -> Result<(), String> {
+    let failed = |e: std::io::Error| format!("does not answer on {url}: {e}");
+    let address =
+        url.strip_prefix("http://").ok_or_else(|| format!("listens on `{url}`, which is no HTTP"))?;
+    let mut stream = TcpStream::connect(address).map_err(failed)?;
+    stream.set_read_timeout(Some(ANSWER_LIMIT)).map_err(failed)?;
+    write!(stream, "GET /health HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n").map_err(failed)?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).map_err(failed)?;
+    match answer.lines().next() {
+        Some(line) if line.contains(" 200") => Ok(()),
+        line => Err(format!("is not well: {}", line.unwrap_or("an empty answer"))),
+    }
+}
+
+fn log_path() -> PathBuf {
+    workspace::root().join(LOG)
+}
