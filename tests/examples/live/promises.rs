@@ -19,7 +19,9 @@ impl Promises {
             Ok(()) => self.kept += 1,
             Err(seen) => {
                 eprintln!("broken promise: {promise}\n  seen: {seen}");
-                self.broken.push(promise.to_owned());
+                if !self.broken.iter().any(|known| known == promise) {
+                    self.broken.push(promise.to_owned());
+                }
             }
         }
     }
@@ -29,7 +31,7 @@ impl Promises {
         self.kept
     }
 
-    /// Those that did not.
+    /// Those that did not hold at some time, each once.
     pub(crate) fn broken(&self) -> &[String] {
         &self.broken
     }

@@ -113,8 +113,8 @@ async fn read(
             biased;
             event = handle.next() => event,
             () = tokio::time::sleep_until(due) => {
-                handle.cancel(CancelCause::requested(ACTOR));
                 cancelled = Some(SystemClock.instant());
+                handle.cancel(CancelCause::requested(ACTOR));
                 continue;
             }
         };
@@ -128,8 +128,8 @@ async fn read(
             (TurnEventKind::TextDelta { .. }, Cut::AtDelta(at)) => {
                 texts += 1;
                 if texts == at {
-                    handle.cancel(CancelCause::requested(ACTOR));
                     cancelled = Some(now);
+                    handle.cancel(CancelCause::requested(ACTOR));
                 }
             }
             (TurnEventKind::IterationStarted { .. }, _) => asked = Some(now),
