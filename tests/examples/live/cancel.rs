@@ -12,6 +12,10 @@ use crate::{
 /// A turn that was cancelled is over after the grace of 50 ms at most. The rest is for a machine whose cores the model
 /// keeps busy.
 const STOP_LIMIT: Duration = Duration::from_millis(500);
+/// A server whose client is gone stops at its next token; the whole answer would take it much longer.
+const FREE_LIMIT: Duration = Duration::from_secs(1);
+/// As many as its context holds.
+const MOST_TOKENS: u64 = 1500;
 const ROUNDS: usize = 5;
 
 /// Endless words, but a short answer to what follows a cancel.
@@ -32,13 +36,17 @@ pub(crate) async fn in_mid_stream(live: &mut Live) -> Result<Row, String> {
         live.sessions.push(session.clone());
         let seen = turn(&session, "Say it again and again.", Cut::AtDelta(8), &mut live.promises).await?;
         row.add(&seen);
-        row.freed(live.server.free().await?);
+        let freed = live.server.free().await?;
+        row.freed(freed);
 
         stopped(live, &seen);
         let shown: String = seen.texts().collect();
         let messages = session.messages();
         let kept = messages.last().filter(|m| m.role == Role::Assistant);
         let promises = &mut live.promises;
+        promises.hold("the server is told at once that nobody reads on", freed < FREE_LIMIT, || {
+            format!("it was at work for {freed:?} more")
+        });
         promises.hold(
             "the text shown before a cancel is kept",
             kept.is_some_and(|m| m.text() == shown),
@@ -80,7 +88,7 @@ pub(crate) async fn before_the_first_token(live: &mut Live) -> Result<Row, Strin
 }
 
 fn agent(live: &Live) -> Result<Agent, String> {
-    live.model.agent(endless).0.max_output_tokens(600).build().map_err(|e| e.to_string())
+    live.model.agent(endless).0.max_output_tokens(MOST_TOKENS).build().map_err(|e| e.to_string())
 }
 
 fn stopped(live: &mut Live, seen: &Seen) {

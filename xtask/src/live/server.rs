@@ -9,6 +9,7 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::time::Duration;
 
 use super::setup::Ready;
+#[cfg(unix)]
 use crate::process::succeeds;
 use crate::workspace;
 
@@ -20,7 +21,7 @@ const LOG: &str = "target/live/server.log";
 const START_LIMIT: Duration = Duration::from_secs(120);
 const ANSWER_LIMIT: Duration = Duration::from_secs(10);
 /// How long it may take to go by itself.
-const STOP_LIMIT: Duration = Duration::from_secs(5);
+const STOP_LIMIT: Duration = Duration::from_secs(2);
 
 /// A server that runs. It ends when this value is dropped, and when this process ends in whatever way: it watches its
 /// standard input, whose other end we hold.
@@ -36,7 +37,8 @@ impl Server {
     pub(super) fn start(ready: &Ready) -> Result<Self, String> {
         let mut command = Command::new(&ready.python);
         command.arg(SCRIPT).arg(&ready.model).arg(TEMPLATE).current_dir(workspace::root());
-        let mut server = Self::spawn(command)?;
+        let log = File::create(log_path()).map_err(|e| format!("{LOG} cannot be written: {e}"))?;
+        let mut server = Self::spawn(command, log.into())?;
         println!("server: starting, log in {LOG}");
         server.url = server.told().and_then(|url| health(&url).map(|()| url)).map_err(|why| {
             let log = std::fs::read_to_string(log_path()).unwrap_or_default();
@@ -53,8 +55,7 @@ impl Server {
         &self.url
     }
 
-    fn spawn(mut command: Command) -> Result<Self, String> {
-        let log = File::create(log_path()).map_err(|e| format!("{LOG} cannot be written: {e}"))?;
+    fn spawn(mut command: Command, log: Stdio) -> Result<Self, String> {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(log);
         // A group of its own: an interrupt from the terminal is ours, and what it may have started ends with it.
         #[cfg(unix)]
@@ -70,6 +71,24 @@ impl Server {
             });
         }
         Ok(Self { child, lines, url: String::new() })
+    }
+
+    /// Ends it, and tells whether it went by itself.
+    fn end(&mut self) -> std::io::Result<bool> {
+        drop(self.child.stdin.take());
+        let by_itself = loop {
+            match self.lines.recv_timeout(STOP_LIMIT) {
+                Ok(_) => {}
+                Err(why) => break why == RecvTimeoutError::Disconnected,
+            }
+        };
+        if !by_itself {
+            // The child is not waited for yet, so its id, which is its group's, is nobody else's.
+            #[cfg(unix)]
+            succeeds(Command::new("kill").args(["-KILL", "--", &format!("-{}", self.child.id())]));
+            self.child.kill()?;
+        }
+        self.child.wait().map(|_| by_itself)
     }
 
     /// Where it listens, as it says itself.
@@ -92,21 +111,9 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        drop(self.child.stdin.take());
-        let gone = loop {
-            match self.lines.recv_timeout(STOP_LIMIT) {
-                Ok(_) => {}
-                Err(why) => break why == RecvTimeoutError::Disconnected,
-            }
-        };
-        if !gone {
-            // The child is not waited for yet, so its id, which is its group's, is nobody else's.
-            #[cfg(unix)]
-            succeeds(Command::new("kill").args(["-KILL", "--", &format!("-{}", self.child.id())]));
-            let _ = self.child.kill();
-        }
-        match self.child.wait() {
-            Ok(_) => println!("server: ended{}", if gone { "" } else { ", by force" }),
+        match self.end() {
+            Ok(true) => println!("server: ended"),
+            Ok(false) => println!("server: ended by force"),
             Err(e) => eprintln!("warning: the server may still run: {e}"),
         }
     }
@@ -130,4 +137,38 @@ fn health(url: &str) -> Result<(), String> {
 
 fn log_path() -> PathBuf {
     workspace::root().join(LOG)
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use super::*;
+
+    fn shell(script: &str) -> Result<Server, String> {
+        let mut command = Command::new("sh");
+        command.args(["-c", script]);
+        Server::spawn(command, Stdio::null())
+    }
+
+    #[test]
+    fn a_server_ends_by_itself_when_its_input_is_closed() {
+        let mut server = shell("echo loading; echo listening http://127.0.0.1:1/; cat").unwrap();
+        assert_eq!(server.told().unwrap(), "http://127.0.0.1:1");
+        assert!(server.end().unwrap());
+    }
+
+    #[test]
+    fn a_server_that_stays_is_ended_with_all_it_started() {
+        let mut server = shell("sleep 600 & echo listening; sleep 600").unwrap();
+        assert!(!server.end().unwrap());
+        // The channel is open for as long as anybody holds its standard output.
+        let lines = server.lines.recv_timeout(Duration::from_secs(60));
+        assert_eq!(lines, Err(RecvTimeoutError::Disconnected));
+    }
+
+    #[test]
+    fn a_server_that_ends_too_soon_is_an_error() {
+        let error = shell("exit 3").unwrap().told().unwrap_err();
+        assert!(error.contains("ended before it listened"), "{error}");
+        assert!(health("http://127.0.0.1:1").unwrap_err().contains("does not answer"));
+    }
 }

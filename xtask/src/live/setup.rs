@@ -51,7 +51,7 @@ fn server(environment: &Path) -> Result<PathBuf, String> {
     }
     println!("server: setting up {}", environment.display());
     let system = ["python3", "python"].into_iter().find(|name| succeeds(Command::new(name).arg("--version")));
-    let system = system.ok_or("there is no Python; install Python 3.9 or later with its venv module")?;
+    let system = system.ok_or("there is no Python; install Python 3.10 or later with its venv module")?;
     bounded(Command::new(system).args(["-m", "venv"]).arg(environment), FETCH_LIMIT).map_err(|e| {
         format!("no virtual environment could be made (on Debian: apt install python3-venv): {e}")
     })?;
