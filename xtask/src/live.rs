@@ -19,7 +19,7 @@ starts the server on a free port of this machine, runs turns against it and ends
 the exit code is 1 when a promise broke. Takes about half a minute beside building.
 
   --release   times of an optimized build
-  --json      the figures once more as one line of JSON, the last one
+  --json      the figures once more as one line of JSON, the last one of standard output
   --record    writes the server's answers to tests/recordings/smollm2/ and runs no turns
 ";
 

@@ -44,9 +44,11 @@ pub(crate) async fn in_mid_stream(live: &mut Live) -> Result<Row, String> {
         let messages = session.messages();
         let kept = messages.last().filter(|m| m.role == Role::Assistant);
         let promises = &mut live.promises;
-        promises.hold("the server is told at once that nobody reads on", freed < FREE_LIMIT, || {
-            format!("it was at work for {freed:?} more")
-        });
+        promises.hold(
+            "the server is told at once that nobody reads on",
+            freed.is_some_and(|f| f < FREE_LIMIT),
+            || format!("free after {freed:?}"),
+        );
         promises.hold(
             "the text shown before a cancel is kept",
             kept.is_some_and(|m| m.text() == shown),
@@ -81,7 +83,11 @@ pub(crate) async fn before_the_first_token(live: &mut Live) -> Result<Row, Strin
         let cut = Cut::After(Duration::from_millis(50));
         let seen = turn(&session, &question, cut, &mut live.promises).await?;
         row.add(&seen);
-        row.freed(live.server.free().await?);
+        let freed = live.server.free().await?;
+        row.freed(freed);
+        live.promises.hold("the server is told that nobody waits for an answer", freed.is_some(), || {
+            "it was at work for 30 s more".into()
+        });
         stopped(live, &seen);
     }
     Ok(row)

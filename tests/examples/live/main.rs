@@ -75,8 +75,9 @@ async fn run(base_url: &str, json: bool) -> Result<(), String> {
         live.promises.check("at the end the history of every session is legal", verdict);
     }
     print!("{}", table::text(&rows));
+    let concluded = live.promises.conclude();
     if json {
         println!("{}", table::json(&rows, &live.promises));
     }
-    live.promises.conclude()
+    concluded
 }

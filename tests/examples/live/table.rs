@@ -43,8 +43,8 @@ impl Row {
     }
 
     /// Counts in how long the server took to have room again.
-    pub(crate) fn freed(&mut self, after: Duration) {
-        self.freed.push(after);
+    pub(crate) fn freed(&mut self, after: Option<Duration>) {
+        self.freed.extend(after);
     }
 
     fn json(&self) -> Value {

@@ -39,14 +39,14 @@ impl Server {
         command.arg(SCRIPT).arg(&ready.model).arg(TEMPLATE).current_dir(workspace::root());
         let log = File::create(log_path()).map_err(|e| format!("{LOG} cannot be written: {e}"))?;
         let mut server = Self::spawn(command, log.into())?;
-        println!("server: starting, log in {LOG}");
+        eprintln!("server: starting, log in {LOG}");
         server.url = server.told().and_then(|url| health(&url).map(|()| url)).map_err(|why| {
             let log = std::fs::read_to_string(log_path()).unwrap_or_default();
             let tail: Vec<&str> = log.lines().rev().take(10).collect();
             let tail: String = tail.iter().rev().map(|line| format!("\n  {line}")).collect();
             format!("the server {why}; the end of its log:{tail}")
         })?;
-        println!("server: answers on {}", server.url);
+        eprintln!("server: answers on {}", server.url);
         Ok(server)
     }
 
@@ -112,8 +112,8 @@ impl Server {
 impl Drop for Server {
     fn drop(&mut self) {
         match self.end() {
-            Ok(true) => println!("server: ended"),
-            Ok(false) => println!("server: ended by force"),
+            Ok(true) => eprintln!("server: ended"),
+            Ok(false) => eprintln!("server: ended by force"),
             Err(e) => eprintln!("warning: the server may still run: {e}"),
         }
     }

