@@ -12,6 +12,7 @@ mod control;
 mod edges;
 mod faults;
 mod hostile;
+mod recordings;
 mod support;
 mod sweep;
 mod threads;

@@ -4,6 +4,7 @@
 mod ci;
 mod deny;
 mod layering;
+mod live;
 mod process;
 mod source;
 mod tidy;
@@ -18,6 +19,7 @@ Commands:
   ci          everything that must hold before a change lands; `cargo xtask ci --help`
   layering    who may use whom: edges, forbidden crates, vendor names
                 --print   print the ALLOWED rows that match the manifests
+  live        turns against a real model, set up on this machine; `cargo xtask live --help`
   tidy        manifests, module docs, file sizes, leftovers, links, changelog
 
 Exit codes: 0 all holds, 1 a check failed, 2 wrong usage.
@@ -34,6 +36,7 @@ fn main() -> ExitCode {
         ["ci", rest @ ..] => ci::main(rest),
         ["layering"] => report("layering", layering::check()),
         ["layering", "--print"] => report("layering", layering::print_allowed().map(|()| Report::default())),
+        ["live", rest @ ..] => live::main(rest),
         ["tidy"] => report("tidy", tidy::check()),
         [] => usage("a command is missing"),
         other => usage(&format!("unknown command `{}`", other.join(" "))),
