@@ -1,3 +1,5 @@
+//! Edits as an agent asks for them, and what becomes of the text.
+
 use std::{fs, path::PathBuf};
 
 use serde_json::json;

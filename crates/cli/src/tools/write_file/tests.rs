@@ -1,3 +1,5 @@
+//! Writing where it may be, and nowhere else.
+
 use std::{
     fs,
     path::{Path, PathBuf},
