@@ -2,7 +2,9 @@
 
 use std::env;
 
-use turnwright::{Agent, AgentBuilder, ChatClient, ErrorInfo, Limits, ModelHandle, Timeouts};
+use turnwright::{
+    Agent, AgentBuilder, ChatClient, ErrorInfo, Limits, ModelHandle, Timeouts, runtime::gate::AskFor,
+};
 
 use crate::{
     args::{AgentArgs, ProviderName, TimeoutArgs},
@@ -13,9 +15,10 @@ use crate::{
 const KEY: &str = "OPENAI_API_KEY";
 const BASE_URL: &str = "OPENAI_BASE_URL";
 
-const INSTRUCTIONS: &str = "You answer questions of a person at a terminal. With your tools you can list, search and \
-    read the files below one directory, the tool root, and tell the time; you cannot change anything. Look before you \
-    answer what the files can tell. Paths are relative to the tool root. Answer in plain text, briefly.";
+const INSTRUCTIONS: &str = "You help a person at a terminal. With your tools you can list, search, read, write and edit \
+    the files below one directory, the tool root, run commands there if you have the tool shell, and tell the time. \
+    What may change something runs only if the person approves of that very call: change only what you were asked to \
+    change. Look before you answer what the files can tell. Paths are relative to the tool root. Answer in plain text, briefly.";
 
 /// Whether a model could be asked, were a command given.
 pub(crate) fn is_provider_configured() -> bool {
@@ -32,7 +35,7 @@ pub(crate) fn build(args: &AgentArgs) -> Result<Agent, Refusal> {
         Some(deadline) => agent.deadline(deadline),
         None => agent,
     };
-    finish(with_tools(agent, &workspace))
+    finish(with_gated_tools(with_tools(agent, &workspace), &workspace))
 }
 
 /// Adds the read-only tools.
@@ -42,6 +45,14 @@ pub(crate) fn with_tools(agent: AgentBuilder, workspace: &Workspace) -> AgentBui
         .tool(tools::list_dir(workspace))
         .tool(tools::search(workspace))
         .tool(tools::current_time())
+}
+
+/// Adds the tools that change something, and the gate that asks about each call of one.
+fn with_gated_tools(agent: AgentBuilder, workspace: &Workspace) -> AgentBuilder {
+    let agent = agent.tool(tools::write_file(workspace)).tool(tools::edit_file(workspace));
+    #[cfg(unix)]
+    let agent = agent.tool(tools::shell(workspace));
+    agent.gate(AskFor::tools(tools::GATED))
 }
 
 pub(crate) fn finish(agent: AgentBuilder) -> Result<Agent, Refusal> {

@@ -54,8 +54,10 @@ pub(crate) enum Command {
     /// Run one turn: work a prompt through to an answer.
     ///
     /// The answer goes to standard output as it comes; reasoning, tool calls, usage and errors go to standard error. The
-    /// model may use read-only tools below --tool-root: read_file, list_dir, search; and current_time. Ctrl-C cancels
-    /// the turn, a second one drops its work at once, a third one leaves the program.
+    /// model may use tools: read_file, list_dir and search below --tool-root, and current_time. It may ask for
+    /// write_file and edit_file below --tool-root, and for shell, which runs commands there: each call of these needs
+    /// approval, and where nobody can be asked the turn ends as suspended and nothing of it runs. Ctrl-C cancels the
+    /// turn, a second one drops its work at once, a third one leaves the program.
     #[command(after_help = after_help())]
     Run(RunArgs),
 }
@@ -88,7 +90,9 @@ pub(crate) struct AgentArgs {
     /// The model, by the provider's name for it. There is no default.
     #[arg(long, value_name = "NAME", env = "TURNWRIGHT_MODEL")]
     pub(crate) model: Option<String>,
-    /// The directory the tools may read. They cannot leave it.
+    /// The directory whose files the tools may read and, once approved, change.
+    ///
+    /// They cannot leave it, but for shell: its commands begin there and may do whatever you may.
     #[arg(long, value_name = "DIR", default_value = ".", env = "TURNWRIGHT_TOOL_ROOT")]
     pub(crate) tool_root: PathBuf,
     /// How many times the model may be asked.
