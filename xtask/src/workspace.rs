@@ -94,7 +94,7 @@ pub(crate) fn files(root: &Path, dir: &str) -> Result<Vec<String>, String> {
             let name = entry.file_name();
             if kind.is_dir() && !matches!(name.to_str(), Some("target" | ".git" | "node_modules" | ".venv")) {
                 pending.push(entry.path());
-            } else if kind.is_file() {
+            } else if kind.is_file() && name != ".git" {
                 found.extend(entry.path().strip_prefix(root).ok().map(slashed));
             }
         }

@@ -28,6 +28,7 @@
 
 mod any;
 mod dispatch;
+mod erased;
 mod error;
 mod finally;
 mod limit;
@@ -39,6 +40,7 @@ mod spec;
 pub use any::__probe;
 pub use any::AnyHook;
 pub use dispatch::{Dispatch, DispatchLog};
+pub use erased::on;
 pub use error::{HookError, HookFailure, HookFailureKind};
 pub use finally::{LegEnd, OutcomeFinallyHook, is_suspend_leg};
 pub use point::{DecidedCall, HookPoint, ToolDecision, TurnAnswer};

@@ -44,11 +44,7 @@
 //! ```
 //! use futures::StreamExt;
 //! use turnwright::{Agent, Outcome, TurnEventKind, tool};
-//! # use turnwright_testkit as testkit;
-//! # /*
-//! use turnwright::testkit;
-//! # */
-//! use testkit::{Reply, ScriptedModel};
+//! use turnwright::testkit::{Reply, ScriptedModel};
 //!
 //! # tokio::runtime::Runtime::new()?.block_on(async {
 //! let model = ScriptedModel::new([
@@ -153,7 +149,7 @@
 //! use std::sync::Arc;
 //! use turnwright::{CommandBody, ControlChannel, ControlCommand, ControlScope, InMemoryControlChannel, Part};
 //! use turnwright::{Agent, SessionId, Sources};
-//! # use turnwright_testkit::{Reply, ScriptedModel};
+//! # use turnwright::testkit::ScriptedModel;
 //! # let model = ScriptedModel::new([]).handle();
 //!
 //! # tokio::runtime::Runtime::new()?.block_on(async {
@@ -235,7 +231,7 @@ pub use turnwright_core::{
 pub use turnwright_hook::{AnyHook, HookError, HookPoint, HookSpec, TurnAnswer, hook, hook_points};
 #[doc(inline)]
 pub use turnwright_interceptor::{
-    Around, AroundStream, Exit, Interceptors, LayerSpec, Next, interceptor, scope,
+    Around, AroundStream, Exit, Interceptors, LayerSpec, Next, interceptor, layer_fn, scope,
 };
 #[doc(inline)]
 pub use turnwright_llm_stream::{LlmClient, LlmEvent, LlmRequest, LlmResponse, ModelHandle};
