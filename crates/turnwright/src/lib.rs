@@ -278,13 +278,25 @@ const _: fn() = || {
     send::<AgentBuilder>();
 };
 
-// The programs in the documents compile.
-#[cfg(doctest)]
-#[doc = include_str!("../../../README.md")]
-struct Readme;
-#[cfg(doctest)]
-#[doc = include_str!("../../../docs/hooks.md")]
-struct HooksPage;
-#[cfg(doctest)]
-#[doc = include_str!("../../../docs/interceptors.md")]
-struct InterceptorsPage;
+// The programs in the documents compile, and run where they need no network.
+macro_rules! pages {
+    ($($page:literal $name:ident),* $(,)?) => {
+        $(
+            #[cfg(doctest)]
+            #[doc = include_str!(concat!("../../../", $page))]
+            struct $name;
+        )*
+    };
+}
+pages! {
+    "README.md" ReadmePage,
+    "docs/hooks.md" HooksPage,
+    "docs/interceptors.md" InterceptorsPage,
+    "docs/guide/first-agent.md" GuideFirstAgent,
+    "docs/guide/tools.md" GuideTools,
+    "docs/guide/hooks.md" GuideHooks,
+    "docs/guide/interceptors.md" GuideInterceptors,
+    "docs/guide/control.md" GuideControl,
+    "docs/guide/testing.md" GuideTesting,
+    "docs/guide/ladder.md" GuideLadder,
+}
