@@ -12,7 +12,8 @@ use crate::{
     },
 };
 
-/// A closure that stands for a hook of one point.
+/// A closure that stands for a hook of one point. Its future is boxed: a bound on `AsyncFn` could not say that it is
+/// `Send`.
 struct Closure<F>(F);
 
 macro_rules! erase {

@@ -20,6 +20,8 @@
 //! assert_eq!(runner.plan().len(), 1);
 //! ```
 //!
+//! A hook of one point can be a closure: see [`on`].
+//!
 //! In generic code `hook!` sees only the bounds in scope and would lose points silently: write [`hook_points!`] once
 //! beside the impls and bound on [`AnyHook`], or use [`HookSpec::builder`].
 //!

@@ -6,6 +6,7 @@ use turnwright_core::{BoxFuture, TurnContext};
 
 use crate::{Around, Exit, Next, Scope};
 
+/// Its future is boxed: a bound on `AsyncFn` could not say that it is `Send`.
 struct Closure<S, F>(F, PhantomData<fn(S)>);
 
 /// A layer of one scope from a closure: named on the left, so that the closure's arguments need no types.
