@@ -12,7 +12,7 @@ pub trait History: Send + Sync {
     /// that the history stays legal. Returns the revision after the append (or before, when it is deferred).
     ///
     /// # Errors
-    /// [`HistoryError`] when the message carries tool calls or results, or the turn is over.
+    /// [`HistoryError`] when the message is none a user or the system could say, or the turn is over.
     fn append(&self, message: Message) -> Result<u64, HistoryError>;
 
     /// The messages at this moment. Cheap: the messages are shared.
@@ -38,8 +38,11 @@ pub enum HistoryError {
     /// Only user and system messages can be appended from outside the loop.
     #[error("a message of role {0:?} cannot be appended from outside the loop")]
     Role(Role),
-    /// Calls and results come from the loop alone.
-    #[error("a message appended from outside the loop cannot hold tool calls, results or reasoning")]
+    /// The message is empty, or holds what its role cannot say: calls, results and reasoning come from the loop alone,
+    /// and images belong to users.
+    #[error(
+        "a message appended from outside the loop holds text, or images of a user, and at least one of them"
+    )]
     Part,
     /// The turn is over.
     #[error("the turn is over: its history is sealed")]
@@ -54,7 +57,9 @@ pub fn appendable(message: &Message) -> Result<(), HistoryError> {
     if !matches!(message.role, Role::User | Role::System) {
         return Err(HistoryError::Role(message.role));
     }
-    match message.parts.iter().all(|p| matches!(p, Part::Text { .. } | Part::Image(_))) {
+    let is_words = message.parts.iter().all(|p| matches!(p, Part::Text { .. } | Part::Image(_)));
+    // What the checker refuses would fail this turn, and every later one of the session.
+    match is_words && check_parts(message).is_ok() {
         true => Ok(()),
         false => Err(HistoryError::Part),
     }
@@ -232,6 +237,13 @@ mod tests {
         let h = MemoryHistory::default();
         assert_eq!(h.append(user()), Ok(1));
         assert_eq!(h.append(calls(&["a"])), Err(HistoryError::Role(Role::Assistant)));
+        let image = || Part::Image(crate::ImageRef { uri: "x".into(), media_type: None });
+        let message = |role, parts| Message::new(Sources::default().id(), role, parts);
+        for illegal in [message(Role::System, vec![image()]), message(Role::User, Vec::new())] {
+            assert!(check([&illegal]).is_err());
+            assert_eq!(h.append(illegal), Err(HistoryError::Part));
+        }
         assert_eq!(h.revision(), 1);
+        assert_eq!(h.append(message(Role::User, vec![image()])), Ok(2));
     }
 }

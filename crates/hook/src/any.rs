@@ -31,52 +31,6 @@ impl<T: AnyHook> From<T> for HookSpec {
     }
 }
 
-/// The object-safe twins of the point traits; each is implemented for every implementor.
-pub(crate) mod erased {
-    use turnwright_core::{AgentResult, ApprovalTransaction, BoxFuture, ToolResult, TurnContext};
-    use turnwright_llm_stream::{LlmRequest, LlmResponse};
-
-    use crate::{
-        HookError, LegEnd,
-        point::{
-            AfterApproval, AfterGraph, AfterIteration, AfterLlmResponse, AfterToolExecution, AfterTurn,
-            BeforeGraph, BeforeIteration, BeforeLlm, BeforeToolExecution, BeforeTurn, DecidedCall,
-            EndNodeTurn, FinallyGraph, StartNodeTurn, TurnAnswer,
-        },
-    };
-
-    macro_rules! erase {
-        ($($twin:ident: $point:ident $method:ident ($($arg:ident: $ty:ty)?) -> $out:ty;)*) => {
-            $(
-                pub(crate) trait $twin: Send + Sync {
-                    fn call<'a>(&'a self, ctx: &'a TurnContext $(, $arg: $ty)?) -> BoxFuture<'a, Result<$out, HookError>>;
-                }
-                impl<T: $point> $twin for T {
-                    fn call<'a>(&'a self, ctx: &'a TurnContext $(, $arg: $ty)?) -> BoxFuture<'a, Result<$out, HookError>> {
-                        Box::pin(self.$method(ctx $(, $arg)?))
-                    }
-                }
-            )*
-        };
-    }
-    erase! {
-        DynBeforeGraph: BeforeGraph before_graph () -> ();
-        DynAfterGraph: AfterGraph after_graph (result: &'a AgentResult) -> ();
-        DynFinallyGraph: FinallyGraph finally_graph (end: LegEnd<'a>) -> ();
-        DynStartNodeTurn: StartNodeTurn start_node_turn () -> ();
-        DynEndNodeTurn: EndNodeTurn end_node_turn () -> ();
-        DynBeforeTurn: BeforeTurn before_turn () -> ();
-        DynAfterTurn: AfterTurn after_turn (result: &'a mut AgentResult) -> TurnAnswer;
-        DynBeforeIteration: BeforeIteration before_iteration () -> ();
-        DynAfterIteration: AfterIteration after_iteration () -> ();
-        DynBeforeToolExecution: BeforeToolExecution before_tool_execution (calls: &'a [DecidedCall]) -> ();
-        DynAfterToolExecution: AfterToolExecution after_tool_execution (results: &'a [ToolResult]) -> ();
-        DynBeforeLlm: BeforeLlm before_llm (request: &'a LlmRequest) -> ();
-        DynAfterLlmResponse: AfterLlmResponse after_llm_response (response: &'a LlmResponse) -> ();
-        DynAfterApproval: AfterApproval after_approval (transaction: &'a ApprovalTransaction) -> ();
-    }
-}
-
 #[doc(hidden)]
 pub mod __probe {
     use std::sync::Arc;

@@ -20,6 +20,8 @@
 //! assert_eq!(runner.plan().len(), 1);
 //! ```
 //!
+//! A hook of one point can be a closure: see [`on`].
+//!
 //! In generic code `hook!` sees only the bounds in scope and would lose points silently: write [`hook_points!`] once
 //! beside the impls and bound on [`AnyHook`], or use [`HookSpec::builder`].
 //!
@@ -28,6 +30,7 @@
 
 mod any;
 mod dispatch;
+mod erased;
 mod error;
 mod finally;
 mod limit;
@@ -39,6 +42,7 @@ mod spec;
 pub use any::__probe;
 pub use any::AnyHook;
 pub use dispatch::{Dispatch, DispatchLog};
+pub use erased::on;
 pub use error::{HookError, HookFailure, HookFailureKind};
 pub use finally::{LegEnd, OutcomeFinallyHook, is_suspend_leg};
 pub use point::{DecidedCall, HookPoint, ToolDecision, TurnAnswer};

@@ -19,7 +19,7 @@ use turnwright_llm_stream::{LlmRequest, LlmResponse};
 
 use crate::{
     Dispatch, ErrorPolicy, HookError, HookFailure, HookFailureKind, HookPoint, HookSpec, LegEnd,
-    any::erased::*,
+    erased::*,
     error::Kind,
     limit::{Limit, Limited},
     point::{DecidedCall, FinalizeContent, TurnAnswer},

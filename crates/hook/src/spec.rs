@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     HookPoint,
-    any::erased::*,
+    erased::*,
     point::{
         AfterApproval, AfterGraph, AfterIteration, AfterLlmResponse, AfterToolExecution, AfterTurn,
         BeforeGraph, BeforeIteration, BeforeLlm, BeforeToolExecution, BeforeTurn, EndNodeTurn,

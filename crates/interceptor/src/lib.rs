@@ -27,7 +27,8 @@
 //! assert_eq!(interceptors.tool_call.len(), 0);
 //! ```
 //!
-//! - One trait, [`Around`], for the six scopes that are calls, and [`AroundStream`] for the event stream.
+//! - One trait, [`Around`], for the six scopes that are calls, and [`AroundStream`] for the event stream. A layer of one
+//!   of the six can be a closure: see [`layer_fn`].
 //! - [`Next`] is consumed by value: a layer calls the rest once, or not at all. A layer that must call twice trades it
 //!   for a [`Replay`], where the scope allows that.
 //! - Index 0 of a [`Chain`] is outermost: it enters first and leaves last.
@@ -44,6 +45,7 @@ mod around;
 pub mod builtin;
 mod call;
 mod chain;
+mod closure;
 mod erased;
 mod exit;
 mod layer;
@@ -57,6 +59,7 @@ mod stream;
 pub use around::{Around, Core};
 pub use call::CallState;
 pub use chain::Chain;
+pub use closure::layer_fn;
 pub use exit::Exit;
 pub use layer::{LayerSpec, RegisterError};
 pub use name::{ScopeName, UnknownScope};

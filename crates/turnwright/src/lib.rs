@@ -3,6 +3,8 @@
 //! it, stop it, suspend it for a person's decision and resume it. Whatever ends a turn, the history is legal, what was
 //! shown is in it, and there is exactly one last event that says how it ended.
 //!
+//! This is a tour. The guide goes step by step, with whole programs; it is in the repository under `docs/guide/`.
+//!
 //! # The smallest useful program
 //!
 //! One tool, one question, any server that speaks OpenAI's chat completions:
@@ -37,18 +39,15 @@
 //!
 //! [`Agent::run`] returns a [`TurnHandle`]: a stream of [`TurnEvent`]s, the result, and control. Reading the events is
 //! optional; the turn never waits for its reader. Dropping the handle interrupts the turn, so keep it, or
-//! [`detach`](TurnHandle::detach) it. A conversation of several turns is a [`Session`].
+//! [`detach`](TurnHandle::detach) it. A conversation of several turns is a [`Session`]; one [`Agent`] serves any number
+//! of them at once. (`first-agent.md`)
 //!
 //! The same with a model that follows a script, so that it runs here and in your tests (feature `testkit`):
 //!
 //! ```
 //! use futures::StreamExt;
 //! use turnwright::{Agent, Outcome, TurnEventKind, tool};
-//! # use turnwright_testkit as testkit;
-//! # /*
-//! use turnwright::testkit;
-//! # */
-//! use testkit::{Reply, ScriptedModel};
+//! use turnwright::testkit::{Reply, ScriptedModel};
 //!
 //! # tokio::runtime::Runtime::new()?.block_on(async {
 //! let model = ScriptedModel::new([
@@ -86,7 +85,15 @@
 //! | [control](#control-act-from-outside) | cancel, drain, steer, add a message, from outside the turn | each command has one fate: applied, expired, stale, rejected, returned |
 //! | [gate](#the-gate-ask-a-person) | allow a tool call, deny it, or suspend the turn until somebody decides | the call does not run |
 //!
-//! [`Agent::plan`] prints what is registered, in the order in which it acts.
+//! [`Agent::plan`] prints what is registered, in the order in which it acts. From the least effort to the most
+//! (`ladder.md`): a closure ([`tool`](tool()), [`hook::on`], [`layer_fn`]), a hook type, an interceptor type, a raw trait
+//! ([`Tool`], [`LlmClient`], [`Gate`], [`SessionStore`](runtime::store::SessionStore), [`ControlChannel`]).
+//!
+//! # Tools: what the model may call
+//!
+//! [`tool`](tool()) makes one of an async function; its argument type gives the schema. A tool is exclusive unless it is
+//! [`parallel`](runtime::tool::FunctionTool::parallel). Its error goes back to the model; [`OrAbort`] makes one that ends
+//! the turn. Code that blocks runs through [`ToolContext::blocking`]. (`tools.md`)
 //!
 //! # Hooks: watch a turn
 //!
@@ -112,8 +119,9 @@
 //! assert_eq!(spec.points().len(), 1);
 //! ```
 //!
-//! Hand the spec to [`AgentBuilder::hook`]. In generic code `hook!` sees only the bounds in scope: write
-//! [`hook_points!`] once beside the impls and bound on [`AnyHook`] there.
+//! Hand the spec to [`AgentBuilder::hook`]. For one point a closure will do, see [`hook::on`]. In generic code `hook!`
+//! sees only the bounds in scope: write [`hook_points!`] once beside the impls and bound on [`AnyHook`] there.
+//! (`hooks.md`)
 //!
 //! # Interceptors: wrap a call
 //!
@@ -143,6 +151,9 @@
 //! assert_eq!(layer.scopes(), [turnwright::interceptor::ScopeName::ToolCall]);
 //! ```
 //!
+//! For one scope a closure will do, see [`layer_fn`]. Layers of the event stream implement [`AroundStream`]. A layer that
+//! repeats a call trades its `Next` for a [`Replay`](interceptor::Replay), where that is safe. (`interceptors.md`)
+//!
 //! # Control: act from outside
 //!
 //! Whoever holds the [`TurnHandle`] can [`cancel`](TurnHandle::cancel), [`interrupt`](TurnHandle::interrupt) and
@@ -153,7 +164,7 @@
 //! use std::sync::Arc;
 //! use turnwright::{CommandBody, ControlChannel, ControlCommand, ControlScope, InMemoryControlChannel, Part};
 //! use turnwright::{Agent, SessionId, Sources};
-//! # use turnwright_testkit::{Reply, ScriptedModel};
+//! # use turnwright::testkit::ScriptedModel;
 //! # let model = ScriptedModel::new([]).handle();
 //!
 //! # tokio::runtime::Runtime::new()?.block_on(async {
@@ -175,7 +186,15 @@
 //!
 //! A [`Gate`] is asked about every tool call before any interceptor sees it; no layer can approve a call. When it
 //! answers [`GateDecision::Ask`] the leg ends as suspended, [`Session::decide`] records the decision, and
-//! [`Session::resume`] goes on. The decision covers exactly the tool and the arguments that were shown.
+//! [`Session::resume`] goes on, in another process too if the agent has a
+//! [store](runtime::store::SessionStore). The decision covers exactly the tool and the arguments that were shown.
+//! (`control.md`)
+//!
+//! # Testing
+//!
+//! The feature `testkit` brings `testkit`: a model that follows a script, a clock that jumps, a provider server that
+//! misbehaves in fifteen ways, hooks that write themselves down, and the promises as functions to call at the end of a
+//! test. (`testing.md`)
 //!
 //! # What it does not do
 //!
@@ -235,7 +254,7 @@ pub use turnwright_core::{
 pub use turnwright_hook::{AnyHook, HookError, HookPoint, HookSpec, TurnAnswer, hook, hook_points};
 #[doc(inline)]
 pub use turnwright_interceptor::{
-    Around, AroundStream, Exit, Interceptors, LayerSpec, Next, interceptor, scope,
+    Around, AroundStream, Exit, Interceptors, LayerSpec, Next, interceptor, layer_fn, scope,
 };
 #[doc(inline)]
 pub use turnwright_llm_stream::{LlmClient, LlmEvent, LlmRequest, LlmResponse, ModelHandle};
@@ -282,13 +301,23 @@ const _: fn() = || {
     send::<AgentBuilder>();
 };
 
-// The programs in the documents compile.
-#[cfg(doctest)]
-#[doc = include_str!("../../../README.md")]
-struct Readme;
-#[cfg(doctest)]
-#[doc = include_str!("../../../docs/hooks.md")]
-struct HooksPage;
-#[cfg(doctest)]
-#[doc = include_str!("../../../docs/interceptors.md")]
-struct InterceptorsPage;
+// The programs in the documents compile, and run where they need no network.
+macro_rules! pages {
+    ($($page:literal $name:ident),* $(,)?) => {
+        $(
+            #[cfg(doctest)]
+            #[doc = include_str!(concat!("../../../", $page))]
+            struct $name;
+        )*
+    };
+}
+pages! {
+    "README.md" ReadmePage,
+    "docs/guide/first-agent.md" GuideFirstAgent,
+    "docs/guide/tools.md" GuideTools,
+    "docs/guide/hooks.md" GuideHooks,
+    "docs/guide/interceptors.md" GuideInterceptors,
+    "docs/guide/control.md" GuideControl,
+    "docs/guide/testing.md" GuideTesting,
+    "docs/guide/ladder.md" GuideLadder,
+}

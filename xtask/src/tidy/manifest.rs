@@ -56,7 +56,9 @@ fn dependency_faults(path: &str, section: &str, lines: &[&str]) -> Vec<String> {
         .filter(|(name, value)| {
             let value = value.replace(' ', "");
             let inherits = name.trim().ends_with(".workspace") && value == "true";
-            !inherits && !value.contains("workspace=true")
+            // The package itself, with features for its tests: without a version, or it could not be published first.
+            let itself = section == "dev-dependencies" && value.contains("path=\".\"");
+            !inherits && !itself && !value.contains("workspace=true")
         })
         .map(|(name, _)| fault(name))
         .collect()
@@ -114,6 +116,9 @@ mod tests {
         fails(&good.replace("serde.workspace = true", "serde = \"1\""), "`serde`");
         fails(&good.replace("serde.workspace = true", "serde = { version = \"1\" }"), "`serde`");
         fails(&format!("{good}[dev-dependencies.a]\nversion = \"1\""), "`a`");
+        let itself = "turnwright-core = { path = \".\" }\n";
+        assert_eq!(faults(&core(), &format!("{good}[dev-dependencies]\n{itself}")), Vec::<String>::new());
+        fails(&format!("{good}{itself}"), "`turnwright-core`");
     }
 
     #[test]

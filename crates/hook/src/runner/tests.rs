@@ -8,7 +8,7 @@ use std::sync::{
 use turnwright_core::{CancelCause, SessionId, StopReason};
 
 use super::*;
-use crate::{AnyHook, DispatchLog, OutcomeFinallyHook, hook, hook_points, point::*};
+use crate::{AnyHook, DispatchLog, OutcomeFinallyHook, hook, hook_points, on, point::*};
 
 fn ctx() -> TurnContext {
     TurnContext::builder(SessionId::new("s").unwrap()).build()
@@ -265,6 +265,65 @@ fn every_way_to_register_finds_all_fifteen_points() {
     }
     let built = HookSpec::builder(Everywhere::default()).before_turn().after_turn().build();
     assert_eq!(built.points(), [HookPoint::BeforeTurn, HookPoint::AfterTurn]);
+}
+
+/// Notes the point a closure was called at. The answer of each is the default one.
+macro_rules! closures {
+    ($log:expr; $($point:ident $method:ident ($($arg:ident)?);)*) => {
+        [$({
+            let log: Arc<Mutex<Vec<HookPoint>>> = $log.clone();
+            on::$method(move |_ctx $(, $arg)?| {
+                let log = log.clone();
+                Box::pin(async move {
+                    log.lock().unwrap().push(HookPoint::$point);
+                    $(let _ = $arg;)?
+                    Ok(Default::default())
+                })
+            })
+        }),*]
+    };
+}
+
+#[tokio::test]
+async fn a_closure_is_a_hook_of_its_point_and_named_after_it() {
+    let called: Arc<Mutex<Vec<HookPoint>>> = Arc::default();
+    let mut hooks = closures! { called;
+        BeforeGraph before_graph ();
+        AfterApproval after_approval (transaction);
+        StartNodeTurn start_node_turn ();
+        BeforeTurn before_turn ();
+        BeforeIteration before_iteration ();
+        BeforeLlm before_llm (request);
+        AfterLlmResponse after_llm_response (response);
+        BeforeToolExecution before_tool_execution (calls);
+        AfterToolExecution after_tool_execution (results);
+        AfterIteration after_iteration ();
+        AfterTurn after_turn (result);
+        EndNodeTurn end_node_turn ();
+        AfterGraph after_graph (result);
+        FinallyGraph finally_graph (end);
+    }
+    .to_vec();
+    hooks.push(on::finalize_content(|_, content| Ok(content + "!")));
+    for hook in &hooks {
+        assert_eq!(hook.points(), [*HookPoint::ALL.iter().find(|p| *p.name() == *hook.name).unwrap()]);
+    }
+    let (runner, ctx, d) = (HookRunner::new(hooks), ctx(), Dispatch::new);
+    let mut result = AgentResult::new("", StopReason::Completed);
+    runner.before_graph(&ctx, d()).await.unwrap();
+    runner.before_llm(&ctx, &LlmRequest::default(), d()).await.unwrap();
+    runner.after_turn(&ctx, &mut result, d()).await.unwrap();
+    runner.finally_graph(&ctx, LegEnd::Suspended, d()).await.unwrap();
+    assert_eq!(runner.finalize_content(&ctx, "ok".into(), d()).0, "ok!");
+    use HookPoint::*;
+    assert_eq!(*called.lock().unwrap(), [BeforeGraph, BeforeLlm, AfterTurn, FinallyGraph]);
+}
+
+#[tokio::test]
+async fn a_closure_that_panics_at_once_is_a_failed_hook() {
+    let (notes, hook) = (Notes::default(), on::before_turn(|_| panic!("at once")));
+    HookRunner::new([hook]).before_turn(&ctx(), Dispatch::new().log(&notes)).await.unwrap();
+    assert_eq!(notes.kinds(), [HookFailureKind::Panic]);
 }
 
 struct Outcomes(Log);

@@ -4,7 +4,7 @@ use futures::{FutureExt, Stream, StreamExt, stream};
 use turnwright_core::{CancelToken, ErrorInfo, ErrorKind, ToolCall, ToolResult, TurnContext};
 use turnwright_interceptor::{
     Around, AroundStream, CallState, Chain, Exit, Interceptors, Next, Registration, ScopeName, StreamCall,
-    StreamChain, builtin, interceptor, scope,
+    StreamChain, builtin, interceptor, layer_fn, scope,
 };
 use turnwright_llm_stream::{EventStream, FinishReason, LlmEvent, LlmRequest, StreamItem};
 
@@ -230,4 +230,16 @@ async fn what_can_be_held_can_be_printed() {
         out.content,
         "CallState { scope: ToolCall, attempt: 1, gating: false, refusal: Some(\"no\"), .. }"
     );
+}
+
+#[tokio::test]
+async fn a_closure_wraps_the_scope_it_is_made_for_and_panics_under_its_name() {
+    let bad = layer_fn::<scope::ToolCall>(|ctx, _, _| panic!("in {}", ctx.session()));
+    let spec = interceptor!(bad).name("policy");
+    assert_eq!(spec.scopes(), [ScopeName::ToolCall]);
+    let all = Interceptors::default();
+    all.register(spec).keep();
+    assert_eq!(tool_error(&all.tool_call).await, "policy panicked: in s");
+    let model = layer_fn::<scope::LlmCall>(|_, request, next| next.run(request));
+    assert_eq!(interceptor!(model).scopes(), [ScopeName::LlmCall]);
 }

@@ -14,7 +14,7 @@ use turnwright_core::{
     AgentResult, BoxFuture, CodeCell, CodeResult, ErrorInfo, ErrorKind, IterationEnd, LegOutcome, Part,
     SessionId, StopReason, ToolCall, ToolResult, TurnContext,
 };
-use turnwright_interceptor::{Around, CallState, Core, Exit, Next, Scope, scope};
+use turnwright_interceptor::{Around, CallState, Core, Exit, Next, Scope, layer_fn, scope};
 use turnwright_llm_stream::{LlmRequest, LlmResponse};
 
 pub(crate) fn ctx() -> TurnContext {
@@ -92,28 +92,12 @@ impl Future for Yield {
     }
 }
 
-pub(crate) struct LayerFn<F>(F);
-
-/// A layer made of a closure.
-pub(crate) fn layer<S: Scope, F>(f: F) -> LayerFn<F>
+/// A layer made of a closure that does not ask the context.
+pub(crate) fn layer<S: Scope, F>(f: F) -> impl Around<S>
 where
     F: for<'a> Fn(S::In, Next<'a, S>) -> BoxFuture<'a, Result<S::Out, Exit>> + Send + Sync + 'static,
 {
-    LayerFn(f)
-}
-
-impl<S: Scope, F> Around<S> for LayerFn<F>
-where
-    F: for<'a> Fn(S::In, Next<'a, S>) -> BoxFuture<'a, Result<S::Out, Exit>> + Send + Sync + 'static,
-{
-    fn around(
-        &self,
-        _: &TurnContext,
-        input: S::In,
-        next: Next<'_, S>,
-    ) -> impl Future<Output = Result<S::Out, Exit>> + Send {
-        (self.0)(input, next)
-    }
+    layer_fn::<S>(move |_ctx, input, next| f(input, next))
 }
 
 /// A core made of a closure. Pending once, so that it is not over in its first poll.
