@@ -54,7 +54,7 @@ pub(crate) fn all(c: &mut Bench) {
     });
     let cancel = CancelToken::new();
     per_event(&mut group, "one_terminal", async |n| {
-        drain(OneTerminal::new(Provider(n), &cancel, None)).await
+        drain(OneTerminal::new(Provider(n), &cancel, None)).await;
     });
     let ctx = TurnContext::builder(SessionId::new("s").unwrap()).build();
     for layers in [0, 1, 8] {

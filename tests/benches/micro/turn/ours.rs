@@ -80,7 +80,7 @@ pub(super) async fn turn(agent: &Agent) -> usize {
         match event.kind {
             TurnEventKind::TextDelta { text } => shown += text.len(),
             TurnEventKind::TurnFinished(end) => {
-                assert_eq!(end.outcome, Outcome::Completed, "{:?}", end.error)
+                assert_eq!(end.outcome, Outcome::Completed, "{:?}", end.error);
             }
             _ => {}
         }
