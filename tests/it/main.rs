@@ -8,10 +8,13 @@
 )]
 
 mod approvals;
+mod batch;
 mod control;
 mod edges;
+mod endings;
 mod faults;
 mod hostile;
+mod steering;
 mod support;
 mod sweep;
 mod threads;
