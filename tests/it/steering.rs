@@ -129,6 +129,25 @@ async fn fault_r3_54_a_childs_cancel_is_the_parents_and_no_failure() {
     }
 }
 
+#[tokio::test(start_paused = true)]
+async fn fault_r3_54_a_handle_that_is_dropped_because_of_a_cancel_tells_of_the_cancel() {
+    let agent = agent([Reply::new().text("half").silence()]).build().unwrap();
+    for cancelled in [false, true] {
+        let (session, token) = (agent.new_session(), CancelToken::new());
+        let handle = session.start_under(&token, "hi").unwrap();
+        tokio::time::sleep(MS).await;
+        if cancelled {
+            token.cancel(CancelCause::requested("ann"));
+        }
+        drop(handle);
+        while session.is_busy() {
+            tokio::task::yield_now().await;
+        }
+        let reason = session.messages().last().unwrap().interrupted.clone().unwrap().reason;
+        assert_eq!(reason, if cancelled { "user_stop" } else { "cancelled" });
+    }
+}
+
 /// An agent whose turn takes about 50 ms, with a channel.
 struct Desk {
     channel: Arc<InMemoryControlChannel>,
@@ -523,8 +542,8 @@ impl Gate for SlowGate {
         Ok(GateDecision::Allow)
     }
 }
-/// Awaits so often before it goes on, whatever the token says, and rewrites the call so that the gate is asked again.
-struct SlowLayer(usize);
+/// Awaits so often before it goes on, whatever the token says; may rewrite the call, so that the gate is asked again.
+struct SlowLayer(usize, bool);
 impl Around<scope::ToolCall> for SlowLayer {
     async fn around(
         &self,
@@ -535,7 +554,9 @@ impl Around<scope::ToolCall> for SlowLayer {
         for _ in 0..self.0 {
             tokio::task::yield_now().await;
         }
-        call.arguments = r#"{"again":true}"#.into();
+        if self.1 {
+            call.arguments = r#"{"again":true}"#.into();
+        }
         next.run(call).await
     }
 }
@@ -544,7 +565,7 @@ impl Around<scope::ToolCall> for SlowLayer {
 async fn fault_r3_55_the_token_is_asked_after_the_last_await_before_a_tool_is_entered() {
     let (mut entered, mut kept_out) = (0, 0);
     // A cancel in every gap between two polls, from the start of the turn to its end.
-    for gap in 0..80 {
+    for (gap, rewrites) in (0..80).flat_map(|gap| [(gap, false), (gap, true)]) {
         let inside: Arc<Mutex<Vec<bool>>> = Arc::default();
         let note = inside.clone();
         let effect = tool("effect", "", move |ctx: ToolContext, _: serde_json::Value| {
@@ -555,8 +576,8 @@ async fn fault_r3_55_the_token_is_asked_after_the_last_await_before_a_tool_is_en
             agent([Reply::new().call("c", "effect", "{}").finish(), Reply::new().text("ok").finish()])
                 .tool(effect)
                 .gate(SlowGate(5))
-                .interceptor(interceptor!(SlowLayer(5)))
-                .interceptor(interceptor!(SlowLayer(5)))
+                .interceptor(interceptor!(SlowLayer(5, rewrites)))
+                .interceptor(interceptor!(SlowLayer(5, rewrites)))
                 .build()
                 .unwrap();
         let session = agent.new_session();
@@ -567,7 +588,7 @@ async fn fault_r3_55_the_token_is_asked_after_the_last_await_before_a_tool_is_en
         handle.cancel(CancelCause::requested("ann"));
         let ran: Ran = read(&session, handle).await;
         let inside = inside.lock().clone();
-        assert!(!inside.contains(&true), "gap {gap}: entered after the cancel");
+        assert!(!inside.contains(&true), "gap {gap}, {rewrites}: entered after the cancel");
         match (inside.len(), ran.result().outcome()) {
             (0, _) => kept_out += 1,
             _ => entered += 1,
