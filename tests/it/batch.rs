@@ -247,6 +247,26 @@ async fn fault_i8_by_default_siblings_finish_and_a_denial_is_no_failure() {
     assert_eq!(results(&run(&agent, "hi").await)[1].content, "ran");
 }
 
+#[tokio::test(start_paused = true)]
+async fn fault_i8_an_approved_call_that_fails_answers_the_questions_still_open() {
+    let fails = tool("write", "", async |_ctx, (): ()| Err::<(), _>(ToolError::model("disk full")));
+    let both = Reply::new().call("1", "write", "{}").call("2", "write", "{}").finish();
+    let agent = agent([both, Reply::new().text("done").finish()])
+        .tool(fails)
+        .gate(AskFor::tools(["write"]))
+        .on_tool_failure(OnToolFailure::CancelSiblings)
+        .build()
+        .unwrap();
+    let session = agent.new_session();
+    let _ = read(&session, session.start("hi").unwrap()).await;
+    session.decide(&Decision::allow(["1".into()], "ann", Timestamp::UNIX_EPOCH)).await.unwrap();
+    let ran = read(&session, session.resume().unwrap()).await;
+    let all: Vec<_> = results(&ran).iter().map(|r| r.synthetic).collect();
+    assert_eq!(all, [None, Some(Synthetic::SiblingFailed)]);
+    assert_eq!(ran.result().content, "done");
+    assert!(session.pending().is_empty() && !session.is_parked());
+}
+
 const COUNT: StateKey<u32> = StateKey::new("test.batch/count", 1);
 
 #[tokio::test(start_paused = true)]
