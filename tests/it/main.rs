@@ -8,11 +8,14 @@
 )]
 
 mod approvals;
+mod batch;
 mod control;
 mod edges;
+mod endings;
 mod faults;
 mod hostile;
 mod recordings;
+mod steering;
 mod support;
 mod sweep;
 mod threads;

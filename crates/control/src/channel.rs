@@ -1,7 +1,9 @@
 //! The channel trait.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
 use tokio::sync::watch;
-use turnwright_core::{BoxFuture, SessionId, Timestamp};
+use turnwright_core::{BoxFuture, SessionId, Timestamp, panic::panic_text};
 
 use crate::{CommandType, ControlCommand, ControlScope, Fate, Receipt};
 
@@ -102,7 +104,7 @@ impl Delivery {
 pub struct Ack(Option<Box<dyn FnOnce(Fate) + Send + Sync>>);
 
 impl Ack {
-    /// For channels: what is called with the fate.
+    /// For channels: what is called with the fate. A panic in it is caught and logged.
     pub fn new(tell: impl FnOnce(Fate) + Send + Sync + 'static) -> Self {
         Self(Some(Box::new(tell)))
     }
@@ -113,8 +115,10 @@ impl Ack {
     }
 
     fn tell(&mut self, fate: Fate) {
-        if let Some(tell) = self.0.take() {
-            tell(fate);
+        let Some(tell) = self.0.take() else { return };
+        // Whoever is told may be anybody's code: that it panics is not the turn's matter.
+        if let Err(panic) = catch_unwind(AssertUnwindSafe(|| tell(fate))) {
+            tracing::warn!("the sender of a command panicked when told its fate: {}", panic_text(&*panic));
         }
     }
 }

@@ -1,7 +1,8 @@
 //! The cancel token tree: run → turn → tool.
 //!
 //! A token is level-triggered: whoever asks late still sees it. The first cause wins and never changes. A cause is
-//! always stored before its token fires, so that whoever wakes finds it.
+//! always stored before its token fires, so that whoever wakes finds it. A caller's own token has no cause to store: the
+//! first who asks fixes one that says so.
 
 use std::{
     fmt,
@@ -80,22 +81,24 @@ struct Node {
     token: CancellationToken,
     cause: OnceLock<CancelCause>,
     parent: Option<CancelToken>,
+    /// Whether it hangs under a token that knows no causes.
+    adopted: bool,
 }
 
 impl CancelToken {
     /// A root.
     pub fn new() -> Self {
-        Self(Arc::new(Node { token: CancellationToken::new(), cause: OnceLock::new(), parent: None }))
+        Self::node(CancellationToken::new(), None, false)
+    }
+
+    fn node(token: CancellationToken, parent: Option<Self>, adopted: bool) -> Self {
+        Self(Arc::new(Node { token, cause: OnceLock::new(), parent, adopted }))
     }
 
     /// A child: cancelled with this token, and on its own.
     #[must_use]
     pub fn child(&self) -> Self {
-        Self(Arc::new(Node {
-            token: self.0.token.child_token(),
-            cause: OnceLock::new(),
-            parent: Some(self.clone()),
-        }))
+        Self::node(self.0.token.child_token(), Some(self.clone()), false)
     }
 
     /// Cancels. Returns whether this cause is the one that counts.
@@ -120,6 +123,9 @@ impl CancelToken {
             if let Some(cause) = token.0.cause.get() {
                 return Some(cause.clone());
             }
+            if token.0.adopted {
+                return Some(token.0.cause.get_or_init(|| CancelCause::requested("caller")).clone());
+            }
             node = token.0.parent.as_ref();
         }
         None
@@ -142,6 +148,13 @@ impl CancelToken {
     /// The signal as an owned future.
     pub fn signal_owned(&self) -> tokio_util::sync::WaitForCancellationFutureOwned {
         self.0.token.clone().cancelled_owned()
+    }
+}
+
+/// A token under one of the caller's own: cancelled with it, by the actor `caller`, and never cancelling it.
+impl From<&CancellationToken> for CancelToken {
+    fn from(token: &CancellationToken) -> Self {
+        Self::node(token.child_token(), None, true)
     }
 }
 
@@ -174,6 +187,20 @@ mod tests {
         assert_eq!(a.cause().unwrap().actor, "a");
         assert_eq!(b.cause().unwrap().actor, "first");
         assert_eq!(run.cause().unwrap().actor, "first");
+    }
+
+    #[test]
+    fn fault_r3_49_a_callers_own_token_reaches_down_and_is_not_reached() {
+        let callers = CancellationToken::new();
+        let (run, other) = (CancelToken::from(&callers), CancelToken::from(&callers));
+        let turn = run.child();
+        assert_eq!((turn.is_cancelled(), turn.cause()), (false, None));
+        assert!(other.cancel(CancelCause::requested("me")));
+        assert!(!callers.is_cancelled() && !turn.is_cancelled());
+        callers.cancel();
+        assert!(!turn.cancel(CancelCause::requested("late")), "the caller came first");
+        assert_eq!(turn.cause(), Some(CancelCause::requested("caller")));
+        assert_eq!(other.cause(), Some(CancelCause::requested("me")), "the first cause never changes");
     }
 
     #[tokio::test(flavor = "current_thread")]

@@ -39,6 +39,9 @@ pub struct ToolDefinition {
     /// Its own deadline, if shorter than the agent's.
     #[serde(default)]
     pub timeout: Option<Duration>,
+    /// How long it may go without progress, if shorter than the agent's limit. The deadline counts beside it.
+    #[serde(default)]
+    pub idle_timeout: Option<Duration>,
 }
 
 /// A call the model asked for.
@@ -95,6 +98,8 @@ pub enum Synthetic {
     Unrunnable,
     /// It waits for a decision.
     Pending,
+    /// Another call of its batch failed, and the batch ends with the first failure.
+    SiblingFailed,
 }
 
 /// What a call came to. Legal by construction: it always carries the id and the name of its call, and neither can be
@@ -117,6 +122,10 @@ pub struct ToolResult {
     /// How long the tool itself ran.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub elapsed: Option<Duration>,
+    /// The arguments the tool ran with, where a layer or a person had changed what the model asked for. The message of
+    /// the call keeps the model's own. Not sent to the model.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ran_with: Option<String>,
 }
 
 impl ToolResult {
@@ -130,6 +139,7 @@ impl ToolResult {
             error: None,
             synthetic: None,
             elapsed: None,
+            ran_with: None,
         }
     }
 

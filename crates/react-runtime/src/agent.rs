@@ -1,14 +1,15 @@
 //! Agents: what a turn runs with.
 
 mod builder;
+mod checks;
 mod spawn;
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use turnwright_control::ControlChannel;
-use turnwright_core::{CallDigest, SessionId, Sources, ToolCall, ToolDefinition};
+use turnwright_core::{CallDigest, CancelToken, SessionId, Sources, ToolCall, ToolDefinition};
 use turnwright_hook::HookRunner;
-use turnwright_interceptor::{Chain, Interceptors, scope};
+use turnwright_interceptor::{Chain, Interceptors, builtin::ToolResultLimit, scope};
 use turnwright_llm_stream::{LlmRequest, ModelHandle};
 
 pub use builder::{AgentBuilder, BuildError};
@@ -18,10 +19,10 @@ use crate::{
     gate::DynGate,
     machine::Limits,
     plan::Plan,
-    session::{OpenSessions, Session, SessionInner, StartError, TurnHandle},
+    session::{Input, OpenSessions, Session, SessionInner, StartError, TurnHandle},
     snapshot::ToolFingerprint,
     store::{SessionStore, StoreError, StoredSession},
-    tool::{BlockingPool, DynTool},
+    tool::{BlockingPool, DynTool, OnToolFailure},
 };
 
 /// Called at every commit of a ledger: the seam the cancel sweep cuts at.
@@ -45,6 +46,9 @@ pub(crate) struct AgentInner {
     /// The innermost layer of every tool call.
     pub(crate) tool_deadline: Chain<scope::ToolCall>,
     pub(crate) tool_timeout: Duration,
+    /// The last word on the size of a result, whoever wrote it.
+    pub(crate) tool_result_limit: ToolResultLimit,
+    pub(crate) on_tool_failure: OnToolFailure,
     pub(crate) gate: Arc<dyn DynGate>,
     pub(crate) limits: Limits,
     pub(crate) parallel_tools: usize,
@@ -62,6 +66,8 @@ pub(crate) struct AgentInner {
 pub(crate) struct RegisteredTool {
     pub(crate) definition: Arc<ToolDefinition>,
     pub(crate) tool: Arc<dyn DynTool>,
+    /// How long a call may go without progress: the least of the limits that are set.
+    pub(crate) idle_timeout: Option<Duration>,
 }
 
 impl AgentInner {
@@ -114,8 +120,16 @@ impl Agent {
     ///
     /// # Errors
     /// [`StartError`] when it could not be started.
-    pub fn run(&self, input: impl Into<crate::session::Input>) -> Result<TurnHandle, StartError> {
+    pub fn run(&self, input: impl Into<Input>) -> Result<TurnHandle, StartError> {
         self.new_session().start(input)
+    }
+
+    /// Runs one turn in a new session, as a part of larger work: see [`Session::start_under`].
+    ///
+    /// # Errors
+    /// [`StartError`] when it could not be started.
+    pub fn run_under(&self, parent: &CancelToken, input: impl Into<Input>) -> Result<TurnHandle, StartError> {
+        self.new_session().start_under(parent, input)
     }
 
     /// Its interceptors: layers can be registered and removed while it runs; calls under way keep what they began with.

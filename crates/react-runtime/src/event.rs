@@ -223,6 +223,8 @@ fn result_json<S: Serializer>(result: &ToolResult, s: S) -> Result<S::Ok, S::Err
         content: &'a str,
         error: Option<FinishedError>,
         elapsed_ms: Option<u64>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        ran_with: Option<&'a str>,
     }
     let millis = |d: Duration| u64::try_from(d.as_millis()).unwrap_or(u64::MAX);
     Json {
@@ -231,6 +233,7 @@ fn result_json<S: Serializer>(result: &ToolResult, s: S) -> Result<S::Ok, S::Err
         content: &result.content,
         error: result.error.as_ref().map(FinishedError::from),
         elapsed_ms: result.elapsed.map(millis),
+        ran_with: result.ran_with.as_deref(),
     }
     .serialize(s)
 }

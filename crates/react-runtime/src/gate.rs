@@ -41,6 +41,13 @@ pub trait Gate: Send + Sync + 'static {
         call: &ToolCall,
         tool: &ToolDefinition,
     ) -> impl Future<Output = Result<GateDecision, Exit>> + Send;
+
+    /// Its name in plans. By default that of its type, without path and parameters.
+    fn name(&self) -> &'static str {
+        let path = std::any::type_name::<Self>();
+        let head = path.split('<').next().unwrap_or(path);
+        head.rsplit("::").next().unwrap_or(head)
+    }
 }
 
 /// The object-safe twin of [`Gate`]; implemented for every gate.
@@ -52,6 +59,9 @@ pub trait DynGate: Send + Sync {
         call: &'a ToolCall,
         tool: &'a ToolDefinition,
     ) -> BoxFuture<'a, Result<GateDecision, Exit>>;
+
+    /// As [`Gate::name`].
+    fn dyn_name(&self) -> &'static str;
 }
 
 impl<G: Gate> DynGate for G {
@@ -63,6 +73,10 @@ impl<G: Gate> DynGate for G {
     ) -> BoxFuture<'a, Result<GateDecision, Exit>> {
         Box::pin(self.decide(ctx, call, tool))
     }
+
+    fn dyn_name(&self) -> &'static str {
+        self.name()
+    }
 }
 
 impl Gate for Arc<dyn DynGate> {
@@ -73,6 +87,10 @@ impl Gate for Arc<dyn DynGate> {
         tool: &ToolDefinition,
     ) -> Result<GateDecision, Exit> {
         (**self).dyn_decide(ctx, call, tool).await
+    }
+
+    fn name(&self) -> &'static str {
+        (**self).dyn_name()
     }
 }
 

@@ -6,7 +6,7 @@ use serde::Serialize;
 use turnwright_hook::PlannedHook;
 use turnwright_interceptor::{PlannedLayer, ScopeName};
 
-use crate::{agent::AgentInner, machine::Limits};
+use crate::{agent::AgentInner, machine::Limits, tool::OnToolFailure};
 
 /// The plan of an agent: order, powers, timeouts and policies. Prints as text; serializes as JSON.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -19,8 +19,14 @@ pub struct Plan {
     pub hooks: Vec<PlannedHook>,
     /// Interceptors, scope by scope, outermost first.
     pub interceptors: Vec<PlannedLayer>,
+    /// Who decides about tool calls: asked before any layer of `tool_call`, and its decision checked once more inside
+    /// all of them. What a layer makes of a call cannot get past it; what it makes of a result is seen by the layers
+    /// outside it only.
+    pub gate: String,
     /// Tools, by name.
     pub tools: Vec<PlannedTool>,
+    /// What the failure of a call means to the other calls of its answer.
+    pub on_tool_failure: OnToolFailure,
     /// Limits of a turn.
     pub limits: Limits,
     /// Tools that may run at once.
@@ -40,6 +46,8 @@ pub struct PlannedTool {
     pub parallel: bool,
     /// How long a call may take, in milliseconds.
     pub timeout_ms: u64,
+    /// How long it may go without progress, in milliseconds.
+    pub idle_timeout_ms: Option<u64>,
 }
 
 impl Plan {
@@ -58,13 +66,16 @@ impl Plan {
             source: t.definition.source.clone(),
             parallel: t.definition.concurrency == turnwright_core::Concurrency::Parallel,
             timeout_ms: millis(t.definition.timeout.unwrap_or(agent.tool_timeout).min(agent.tool_timeout)),
+            idle_timeout_ms: t.idle_timeout.map(millis),
         };
         Self {
             agent: agent.name.to_string(),
             model: format!("{:?}", agent.model),
             hooks: agent.hooks.plan(),
             interceptors,
+            gate: agent.gate.dyn_name().into(),
             tools: agent.tools.values().map(tool).collect(),
+            on_tool_failure: agent.on_tool_failure,
             limits: agent.limits,
             parallel_tools: agent.parallel_tools,
             deadline_ms: agent.deadline.map(millis),
@@ -93,10 +104,12 @@ impl fmt::Display for Plan {
                 points.join(", ")
             )?;
         }
-        writeln!(f, "tools")?;
+        writeln!(f, "gate (before all layers of tool_call, and checked again inside them)\n  {}", self.gate)?;
+        writeln!(f, "tools (when one fails: {:?})", self.on_tool_failure)?;
         for t in &self.tools {
             let how = if t.parallel { "parallel" } else { "exclusive" };
-            writeln!(f, "  {} ({}, {how}, {} ms)", t.name, t.source, t.timeout_ms)?;
+            let idle = t.idle_timeout_ms.map(|ms| format!(", {ms} ms idle")).unwrap_or_default();
+            writeln!(f, "  {} ({}, {how}, {} ms{idle})", t.name, t.source, t.timeout_ms)?;
         }
         let Limits { iterations, attempts, .. } = self.limits;
         writeln!(

@@ -5,12 +5,13 @@
 
 use std::{
     collections::VecDeque,
+    panic::{AssertUnwindSafe, catch_unwind},
     task::{Context, Poll},
 };
 
 use futures::task::AtomicWaker;
 use parking_lot::Mutex;
-use turnwright_core::{SessionId, Timestamp, TurnId};
+use turnwright_core::{SessionId, Timestamp, TurnId, panic::panic_text};
 
 use crate::event::{TurnEvent, TurnEventKind};
 
@@ -75,8 +76,12 @@ impl EventQueue {
         }
     }
 
+    /// A reader's waker that panics stops nobody but its reader.
     pub(crate) fn wake(&self) {
-        self.reader.wake();
+        let woken = catch_unwind(AssertUnwindSafe(|| self.reader.wake()));
+        if let Err(panic) = woken {
+            tracing::warn!("the waker of a turn's reader panicked: {}", panic_text(&*panic));
+        }
     }
 
     /// The reader went away: nothing more is kept for it.
@@ -145,7 +150,10 @@ fn weight(kind: &TurnEventKind) -> usize {
         TextDelta { text } | ReasoningDelta { text } | ToolProgress { text, .. } => text.len(),
         ToolArgsDelta { fragment, .. } => fragment.len(),
         ToolCall(call) => call.arguments.len(),
-        ToolResult(result) => result.content.len(),
+        ToolResult(result) => {
+            let images: usize = result.images.iter().map(|i| i.uri.len()).sum();
+            result.content.len() + images + result.ran_with.as_ref().map_or(0, String::len)
+        }
         _ => 0,
     }
 }

@@ -100,6 +100,9 @@ pub struct BatchCall {
     /// Whether its tool was entered.
     #[serde(default)]
     pub entered: bool,
+    /// The arguments its tool was entered with, where they are not those the model asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ran_with: Option<String>,
     /// What it came to.
     pub result: Option<ToolResult>,
 }
@@ -115,6 +118,7 @@ impl BatchCall {
             rewritten: None,
             edited: None,
             entered: false,
+            ran_with: None,
             result: None,
         }
     }

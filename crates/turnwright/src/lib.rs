@@ -246,9 +246,9 @@ pub use turnwright_control::{
 };
 #[doc(inline)]
 pub use turnwright_core::{
-    AgentResult, CallId, CancelCause, CancelKind, Decision, ErrorInfo, ErrorKind, LegOutcome, Message,
-    Outcome, Part, RetryAdvice, Role, SessionId, Sources, StopReason, TokenUsage, ToolCall, ToolDefinition,
-    ToolResult, TurnContext, TurnId, Verdict,
+    AgentResult, CallId, CancelCause, CancelKind, CancelToken, Decision, ErrorInfo, ErrorKind, LegOutcome,
+    Message, Outcome, Part, RetryAdvice, Role, SessionId, Sources, StopReason, TokenUsage, ToolCall,
+    ToolDefinition, ToolResult, TurnContext, TurnId, Verdict,
 };
 #[doc(inline)]
 pub use turnwright_hook::{AnyHook, HookError, HookPoint, HookSpec, TurnAnswer, hook, hook_points};
@@ -267,7 +267,7 @@ pub use turnwright_react_runtime::{
     TurnFinished, TurnHandle,
     gate::{Gate, GateDecision},
     machine::Limits,
-    tool::{Json, OrAbort, Tool, ToolContext, ToolError, tool},
+    tool::{Json, OnToolFailure, OrAbort, Tool, ToolContext, ToolError, tool},
 };
 
 /// The names almost every program with an agent uses: `use turnwright::prelude::*;`.

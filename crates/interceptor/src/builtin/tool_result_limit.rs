@@ -5,21 +5,58 @@ use turnwright_core::{ToolResult, TurnContext};
 use crate::{Around, Exit, Next, scope};
 
 /// Cuts the content of a tool result, and the message of its error, to head and tail with a marker between them: what
-/// caused an error stands at its end. No text is longer than the limit afterwards.
+/// caused an error stands at its end. No text is longer than the limit afterwards. Leaves out images beyond
+/// [`ToolResultLimit::MAX_IMAGES`], and such as are too large to be references; the content says so.
 #[derive(Debug, Clone, Copy)]
 pub struct ToolResultLimit {
-    max_chars: usize,
+    max: usize,
+    unit: Unit,
+}
+
+/// What the limit counts.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Unit {
+    Chars,
+    Bytes,
 }
 
 impl ToolResultLimit {
     /// The seed's 50,000 characters.
     pub const DEFAULT_CHARS: usize = 50_000;
+    /// Images a result may have.
+    pub const MAX_IMAGES: usize = 20;
+    /// The longest reference to an image, in bytes. A `data:` URI is no reference but the image.
+    pub const MAX_REFERENCE_BYTES: usize = 4 << 10;
+    /// The `data:` URIs of a result together, in bytes.
+    pub const MAX_DATA_BYTES: usize = 8 << 20;
+    /// Bytes of text that are taken for one token.
+    pub const BYTES_A_TOKEN: usize = 4;
 
     /// Cuts what is longer than this many characters to a tenth of them from the head and a bit more than a seventh
     /// from the tail, the seed's shares; where the limit leaves no room for words about it, to two halves round an
     /// ellipsis.
     pub fn new(max_chars: usize) -> Self {
-        Self { max_chars }
+        Self { max: max_chars, unit: Unit::Chars }
+    }
+
+    /// Cuts in the same way what has more than this many tokens. No tokenizer is asked: four bytes of UTF-8 count as a
+    /// token. That is about right for English and code, too many for most other scripts, and too few (by up to a half)
+    /// for base64, hexadecimal and minified text. Leave room.
+    pub fn tokens(max_tokens: usize) -> Self {
+        Self { max: max_tokens.saturating_mul(Self::BYTES_A_TOKEN), unit: Unit::Bytes }
+    }
+
+    /// The result within the limit.
+    #[must_use]
+    pub fn limited(&self, mut result: ToolResult) -> ToolResult {
+        leave_out_images(&mut result);
+        let message = result.error.as_mut().map(|e| &mut e.message);
+        for text in [Some(&mut result.content), message].into_iter().flatten() {
+            if let Some(short) = cut(text, self.max, self.unit) {
+                *text = short;
+            }
+        }
+        result
     }
 }
 
@@ -36,40 +73,78 @@ impl Around<scope::ToolCall> for ToolResultLimit {
         call: turnwright_core::ToolCall,
         next: Next<'_, scope::ToolCall>,
     ) -> Result<ToolResult, Exit> {
-        let mut result = next.run(call).await?;
-        let message = result.error.as_mut().map(|e| &mut e.message);
-        for text in [Some(&mut result.content), message].into_iter().flatten() {
-            if let Some(short) = cut(text, self.max_chars) {
-                *text = short;
-            }
-        }
-        Ok(result)
+        Ok(self.limited(next.run(call).await?))
     }
 }
 
-fn cut(content: &str, max_chars: usize) -> Option<String> {
+fn leave_out_images(result: &mut ToolResult) {
+    let before = result.images.len();
+    let mut room = ToolResultLimit::MAX_DATA_BYTES;
+    result.images.retain(|image| {
+        let size = image.uri.len();
+        let fits = match image.uri.starts_with("data:") {
+            true => size <= room,
+            false => return size <= ToolResultLimit::MAX_REFERENCE_BYTES,
+        };
+        room -= if fits { size } else { 0 };
+        fits
+    });
+    result.images.truncate(ToolResultLimit::MAX_IMAGES);
+    let left_out = before - result.images.len();
+    if left_out > 0 {
+        // At the end, which is kept when the text is cut.
+        let note = format!("\n\n[{left_out} of {before} images left out: too many, or too large]");
+        result.content.push_str(&note);
+    }
+}
+
+fn cut(content: &str, max: usize, unit: Unit) -> Option<String> {
     // At least as many bytes as characters: the common case needs no counting.
-    if content.len() <= max_chars {
+    if content.len() <= max {
         return None;
     }
-    let total = content.chars().count();
-    if total <= max_chars {
+    let total = unit.size(content);
+    if total <= max {
         return None;
     }
-    let told = with_marker(content, total, max_chars / 10, max_chars * 15 / 100);
-    Some(if told.chars().count() <= max_chars { told } else { halves(content, total, max_chars) })
+    let told = with_marker(content, max / 10, max * 15 / 100, unit);
+    Some(if unit.size(&told) <= max { told } else { halves(content, max, unit) })
 }
 
-/// The first and the last characters of a text, and what is between them.
-fn split(content: &str, total: usize, head: usize, tail: usize) -> (&str, &str, &str) {
-    let at = |n: usize| content.char_indices().nth(n).map_or(content.len(), |(i, _)| i);
-    let (from, to) = (at(head), at(total - tail));
-    (&content[..from], &content[from..to], &content[to..])
+impl Unit {
+    fn size(self, text: &str) -> usize {
+        match self {
+            Self::Chars => text.chars().count(),
+            Self::Bytes => text.len(),
+        }
+    }
+
+    /// Where the first `n` end, on the boundary of a character at or before.
+    fn head(self, text: &str, n: usize) -> usize {
+        match self {
+            Self::Chars => text.char_indices().nth(n).map_or(text.len(), |(i, _)| i),
+            Self::Bytes => text.floor_char_boundary(n),
+        }
+    }
+
+    /// Where the last `n` begin, on the boundary of a character at or after.
+    fn tail(self, text: &str, n: usize) -> usize {
+        match self {
+            Self::Chars => text.char_indices().nth_back(n.wrapping_sub(1)).map_or(text.len(), |(i, _)| i),
+            Self::Bytes => text.ceil_char_boundary(text.len().saturating_sub(n)),
+        }
+    }
+
+    /// The first and the last of a text, and what is between them.
+    fn split(self, text: &str, head: usize, tail: usize) -> (&str, &str, &str) {
+        let (from, to) = (self.head(text, head), self.tail(text, tail));
+        (&text[..from], &text[from..to], &text[to..])
+    }
 }
 
-fn with_marker(content: &str, total: usize, head: usize, tail: usize) -> String {
-    let left_out = total - head - tail;
-    let (head, omitted, tail) = split(content, total, head, tail);
+fn with_marker(content: &str, head: usize, tail: usize, unit: Unit) -> String {
+    let (head, omitted, tail) = unit.split(content, head, tail);
+    let (left_out, total) = (omitted.chars().count(), content.chars().count());
     let lines = omitted.bytes().filter(|b| *b == b'\n').count() + 1;
     format!(
         "{head}\n\n[{left_out} characters in about {lines} lines left out here; this line is not part of the output, \
@@ -77,9 +152,9 @@ fn with_marker(content: &str, total: usize, head: usize, tail: usize) -> String 
     )
 }
 
-fn halves(content: &str, total: usize, max_chars: usize) -> String {
-    let Some(kept) = max_chars.checked_sub(1) else { return String::new() };
-    let (head, _, tail) = split(content, total, kept - kept / 2, kept / 2);
+fn halves(content: &str, max: usize, unit: Unit) -> String {
+    let Some(kept) = max.checked_sub(unit.size("…")) else { return String::new() };
+    let (head, _, tail) = unit.split(content, kept - kept / 2, kept / 2);
     format!("{head}…{tail}")
 }
 
@@ -87,12 +162,16 @@ fn halves(content: &str, total: usize, max_chars: usize) -> String {
 mod tests {
     use super::*;
 
+    fn chars(content: &str, max: usize) -> Option<String> {
+        cut(content, max, Unit::Chars)
+    }
+
     #[test]
     fn head_and_tail_are_kept_on_character_boundaries() {
-        assert_eq!(cut("short", 10), None);
-        assert_eq!(cut(&"é".repeat(1000), 1000), None, "characters count, not bytes");
+        assert_eq!(chars("short", 10), None);
+        assert_eq!(chars(&"é".repeat(1000), 1000), None, "characters count, not bytes");
         let long = format!("{}{}", "é".repeat(30_000), "z".repeat(30_000));
-        let short = cut(&long, 50_000).unwrap();
+        let short = chars(&long, 50_000).unwrap();
         assert!(short.starts_with(&"é".repeat(5_000)) && !short.starts_with(&"é".repeat(5_001)));
         assert!(short.contains(&"z".repeat(7_500)) && !short.contains(&"z".repeat(7_501)));
         assert!(
@@ -108,12 +187,19 @@ mod tests {
         for total in [0, 1, 2, 3, 50, 230, 400, 2_000] {
             let content = "é".repeat(total);
             for max in (0..400).chain([1_000, 2_000]) {
-                let short = cut(&content, max);
+                let short = chars(&content, max);
                 assert_eq!(short.is_some(), total > max);
                 assert!(short.is_none_or(|s| s.chars().count() <= max), "{total} {max}");
             }
         }
-        assert_eq!(cut("abcdefgh", 6).as_deref(), Some("abc…gh"));
-        assert_eq!(cut("abcdefgh", 0).as_deref(), Some(""));
+        for content in ["é".repeat(400), "日本".repeat(300), "a€😀".repeat(100)] {
+            for max in (0..400).chain([799, 800, 1_000, 1_799, 1_800]) {
+                let short = cut(&content, max, Unit::Bytes);
+                assert_eq!(short.is_some(), content.len() > max);
+                assert!(short.is_none_or(|s| s.len() <= max), "{content} {max}");
+            }
+        }
+        assert_eq!(chars("abcdefgh", 6).as_deref(), Some("abc…gh"));
+        assert_eq!(chars("abcdefgh", 0).as_deref(), Some(""));
     }
 }

@@ -38,6 +38,34 @@ impl ToolTimeout {
         self.of_tool = Arc::new(of_tool);
         self
     }
+
+    /// The result of a call that was stopped after `limit` without progress, for executors that see the progress: of
+    /// the deadline's kind, with the status `idle`.
+    pub fn idle_result(call: &turnwright_core::ToolCall, limit: Duration, elapsed: Duration) -> ToolResult {
+        result(call, Stopped::Idle, limit, elapsed)
+    }
+}
+
+#[derive(Clone, Copy)]
+enum Stopped {
+    AtDeadline,
+    Idle,
+}
+
+fn result(
+    call: &turnwright_core::ToolCall,
+    stopped: Stopped,
+    limit: Duration,
+    elapsed: Duration,
+) -> ToolResult {
+    let seconds = limit.as_secs_f64();
+    let message = match stopped {
+        Stopped::AtDeadline => format!("the tool did not finish within {seconds} s"),
+        Stopped::Idle => format!("the tool showed no progress for {seconds} s"),
+    };
+    let error = ErrorInfo::new(ErrorKind::ToolTimeout, message);
+    let content = render(&call.name, stopped, limit, elapsed);
+    ToolResult::error(call, error).with_content(content).with_elapsed(elapsed)
 }
 
 impl fmt::Debug for ToolTimeout {
@@ -62,16 +90,17 @@ impl Around<scope::ToolCall> for ToolTimeout {
             Ok(out) => out,
             Err(_) => {
                 let elapsed = clock.instant().saturating_duration_since(started);
-                let message = format!("the tool did not finish within {} s", limit.as_secs_f64());
-                let error = ErrorInfo::new(ErrorKind::ToolTimeout, message);
-                let content = render(&key.name, limit, elapsed);
-                Ok(ToolResult::error(&key, error).with_content(content).with_elapsed(elapsed))
+                Ok(result(&key, Stopped::AtDeadline, limit, elapsed))
             }
         }
     }
 }
 
-fn render(tool: &str, limit: Duration, elapsed: Duration) -> String {
+fn render(tool: &str, stopped: Stopped, limit: Duration, elapsed: Duration) -> String {
+    let (status, words) = match stopped {
+        Stopped::AtDeadline => ("timeout", "The tool was stopped at its deadline."),
+        Stopped::Idle => ("idle", "The tool was stopped because it showed no progress."),
+    };
     let mut name = String::with_capacity(tool.len());
     for c in tool.chars() {
         match c {
@@ -85,9 +114,9 @@ fn render(tool: &str, limit: Duration, elapsed: Duration) -> String {
     // Writing to a string cannot fail.
     let _ = write!(
         out,
-        "<tool_timeout><tool_name>{name}</tool_name><status>timeout</status>\
+        "<tool_timeout><tool_name>{name}</tool_name><status>{status}</status>\
          <timeout_seconds>{:.3}</timeout_seconds><elapsed_seconds>{:.2}</elapsed_seconds>\
-         <message>The tool was stopped at its deadline. It may have had effects.</message></tool_timeout>",
+         <message>{words} It may have had effects.</message></tool_timeout>",
         limit.as_secs_f64(),
         elapsed.as_secs_f64()
     );

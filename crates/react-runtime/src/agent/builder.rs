@@ -13,14 +13,17 @@ use turnwright_interceptor::{
 };
 use turnwright_llm_stream::{LlmRequest, ModelHandle, ToolChoice};
 
-use super::{Agent, AgentInner, RegisteredTool, Spawner};
+use super::{
+    Agent, AgentInner, RegisteredTool, Spawner,
+    checks::{check_tool, check_tool_choice},
+};
 use crate::{
     gate::{AllowAll, DynGate, Gate},
     machine::Limits,
     session::OpenSessions,
     snapshot::ToolFingerprint,
     store::SessionStore,
-    tool::{BlockingPool, DynTool, Tool},
+    tool::{BlockingPool, DynTool, OnToolFailure, Tool},
 };
 
 /// Why an agent was not built.
@@ -42,6 +45,15 @@ pub enum BuildError {
     /// A timeout that is zero.
     #[error("the timeout `{0}` must be longer than nothing")]
     ZeroTimeout(&'static str),
+    /// A tool whose own timeout is zero.
+    #[error("the timeouts of the tool {0:?} must be longer than nothing")]
+    ZeroToolTimeout(String),
+    /// The tool choice names a tool the agent does not have.
+    #[error("the tool choice names {0:?}, which is no tool of the agent")]
+    ToolChoice(String),
+    /// The tool choice requires a call, and there is no tool.
+    #[error("the tool choice requires a call, and the agent has no tool")]
+    NoTool,
 }
 
 /// Builds an [`Agent`]. What is not set has the default its method names.
@@ -59,7 +71,10 @@ pub struct AgentBuilder {
     parallel_tools: usize,
     deadline: Option<Duration>,
     tool_timeout: Duration,
+    tool_idle_timeout: Option<Duration>,
+    on_tool_failure: OnToolFailure,
     tool_result_chars: usize,
+    tool_result_tokens: Option<usize>,
     channel: Option<Arc<dyn ControlChannel>>,
     store: Option<Arc<dyn SessionStore>>,
     sources: Sources,
@@ -85,7 +100,10 @@ impl AgentBuilder {
             parallel_tools: 5,
             deadline: Some(Duration::from_secs(3600)),
             tool_timeout: ToolTimeout::DEFAULT,
+            tool_idle_timeout: None,
+            on_tool_failure: OnToolFailure::default(),
             tool_result_chars: ToolResultLimit::DEFAULT_CHARS,
+            tool_result_tokens: None,
             channel: None,
             store: None,
             sources: Sources::default(),
@@ -168,9 +186,29 @@ impl AgentBuilder {
         self
     }
 
-    /// How many characters of a tool result the model gets. 50,000 by default.
+    /// How long a tool call may go without progress ([`crate::tool::ToolContext::progress`]). No limit by default; a
+    /// tool's own counts when it is shorter, or when there is no other. The deadline of the call counts beside it.
+    pub fn tool_idle_timeout(mut self, timeout: Duration) -> Self {
+        self.tool_idle_timeout = Some(timeout);
+        self
+    }
+
+    /// What the failure of a call means to the other calls of its answer. They finish, by default.
+    pub fn on_tool_failure(mut self, what: OnToolFailure) -> Self {
+        self.on_tool_failure = what;
+        self
+    }
+
+    /// How many characters of a tool result the model gets. 50,000 by default: about 12,500 tokens of English, and up
+    /// to one token a character in other scripts.
     pub fn tool_result_chars(mut self, chars: usize) -> Self {
-        self.tool_result_chars = chars;
+        (self.tool_result_chars, self.tool_result_tokens) = (chars, None);
+        self
+    }
+
+    /// Limits a tool result in tokens in place of characters. They are estimated, see [`ToolResultLimit::tokens`].
+    pub fn tool_result_tokens(mut self, tokens: usize) -> Self {
+        self.tool_result_tokens = Some(tokens);
         self
     }
 
@@ -245,6 +283,7 @@ impl AgentBuilder {
             ("attempts", self.limits.attempts as usize),
             ("parallel_tools", self.parallel_tools),
             ("tool_result_chars", self.tool_result_chars),
+            ("tool_result_tokens", self.tool_result_tokens.unwrap_or(1)),
             ("blocking_threads", self.blocking_threads),
         ] {
             if value == 0 {
@@ -253,6 +292,9 @@ impl AgentBuilder {
         }
         if self.tool_timeout.is_zero() {
             return Err(BuildError::ZeroTimeout("tool_timeout"));
+        }
+        if self.tool_idle_timeout.is_some_and(|d| d.is_zero()) {
+            return Err(BuildError::ZeroTimeout("tool_idle_timeout"));
         }
         if self.deadline.is_some_and(|d| d.is_zero()) {
             return Err(BuildError::ZeroTimeout("deadline"));
@@ -264,10 +306,16 @@ impl AgentBuilder {
             check_tool(&definition)?;
             definitions.push(definition.clone());
             let name = definition.name.clone();
-            if tools.insert(name.clone(), RegisteredTool { definition, tool }).is_some() {
+            let idle_timeout = definition.idle_timeout.into_iter().chain(self.tool_idle_timeout).min();
+            if tools.insert(name.clone(), RegisteredTool { definition, tool, idle_timeout }).is_some() {
                 return Err(BuildError::DuplicateTool(name));
             }
         }
+        check_tool_choice(&self.request.tool_choice, &tools)?;
+        let tool_result_limit = match self.tool_result_tokens {
+            Some(tokens) => ToolResultLimit::tokens(tokens),
+            None => ToolResultLimit::new(self.tool_result_chars),
+        };
         let fingerprint = ToolFingerprint::of(definitions.iter().map(|d| &**d));
         let own: BTreeMap<String, Duration> =
             definitions.iter().filter_map(|d| Some((d.name.clone(), d.timeout?))).collect();
@@ -276,12 +324,7 @@ impl AgentBuilder {
         tool_deadline.register(deadline).keep();
         self.request.tools = definitions.into();
         Ok(Agent(Arc::new(AgentInner {
-            interceptors: interceptors(
-                self.inherited,
-                self.tool_result_chars,
-                self.channel.as_ref(),
-                self.layers,
-            ),
+            interceptors: interceptors(self.inherited, tool_result_limit, self.channel.as_ref(), self.layers),
             name: self.name,
             model: self.model,
             request: self.request,
@@ -290,6 +333,8 @@ impl AgentBuilder {
             hooks: HookRunner::new(self.hooks),
             tool_deadline,
             tool_timeout: self.tool_timeout,
+            tool_result_limit,
+            on_tool_failure: self.on_tool_failure,
             gate: self.gate,
             limits: self.limits,
             parallel_tools: self.parallel_tools,
@@ -310,13 +355,11 @@ impl AgentBuilder {
 /// tool deadline stands innermost, in a chain of its own.
 fn interceptors(
     inherited: Interceptors,
-    tool_result_chars: usize,
+    tool_result_limit: ToolResultLimit,
     channel: Option<&Arc<dyn ControlChannel>>,
     layers: Vec<LayerSpec>,
 ) -> Interceptors {
-    inherited
-        .register(interceptor!(ToolResultLimit::new(tool_result_chars)).name("tool_result_limit"))
-        .keep();
+    inherited.register(interceptor!(tool_result_limit).name("tool_result_limit")).keep();
     if let Some(channel) = channel {
         inherited.register(interceptor!(ControlDrain::new(channel.clone())).name("control_drain")).keep();
         inherited.register(interceptor!(LlmCancel::new(channel.clone())).name("llm_cancel")).keep();
@@ -325,16 +368,4 @@ fn interceptors(
         inherited.register(layer).keep();
     }
     inherited
-}
-
-fn check_tool(definition: &turnwright_core::ToolDefinition) -> Result<(), BuildError> {
-    let name = &definition.name;
-    let is_legal = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
-    if name.is_empty() || name.len() > 64 || !name.chars().all(is_legal) {
-        return Err(BuildError::ToolName(name.clone()));
-    }
-    if definition.parameters.get("type").and_then(Value::as_str) != Some("object") {
-        return Err(BuildError::ToolSchema(name.clone()));
-    }
-    Ok(())
 }

@@ -1,6 +1,9 @@
 //! The batch of one answer: asking the gate, running what may run, committing in model order.
 
-use std::{panic::AssertUnwindSafe, time::Duration};
+use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
+    time::Duration,
+};
 
 use futures::{FutureExt, StreamExt, stream::FuturesUnordered};
 use turnwright_core::{
@@ -12,7 +15,8 @@ use turnwright_interceptor::Exit;
 
 use super::{LegRt, tools::ToolCore};
 use crate::{
-    agent::RegisteredTool, event::TurnEventKind, gate::GateDecision, machine::Fed, snapshot::BatchCall,
+    agent::RegisteredTool, event::TurnEventKind, gate::GateDecision, ledger::Leg, machine::Fed,
+    snapshot::BatchCall, tool::OnToolFailure,
 };
 
 /// How long a gate may take about one call before it fails closed.
@@ -43,7 +47,7 @@ impl LegRt {
                     entry.expires_at = classified.expires_at;
                 }
                 if let Some(result) = classified.result {
-                    leg.tool_done(&call.id, result);
+                    leg.tool_done(&call.id, self.agent.tool_result_limit.limited(result));
                 }
             });
         }
@@ -93,7 +97,9 @@ impl LegRt {
         for edit in edits {
             let classified = self.classify(&edit).await?;
             self.ledger.with(|leg| match classified.result {
-                Some(result) => drop(leg.tool_done(&edit.id, result)),
+                Some(result) => {
+                    leg.tool_done(&edit.id, self.agent.tool_result_limit.limited(result));
+                }
                 None => {
                     if let Some(entry) = leg.batch_call(&edit.id) {
                         entry.allowed = Some(self.digest(&edit));
@@ -136,7 +142,9 @@ impl LegRt {
             runnable.map(|c| c.edited.as_ref().unwrap_or(&c.call).clone()).collect()
         });
         calls.reverse();
-        while self.abort.lock().is_none()
+        let mut ended = false;
+        while !ended
+            && self.abort.lock().is_none()
             && let Some(first) = calls.pop()
         {
             let mut segment = vec![first];
@@ -145,7 +153,10 @@ impl LegRt {
             {
                 segment.extend(calls.pop());
             }
-            self.run_segment(segment).await?;
+            ended = self.run_segment(segment).await?;
+        }
+        if ended {
+            self.ledger.with(Leg::siblings_failed);
         }
         if let Some(error) = self.abort.lock().take() {
             return Err(Exit::Failed(error));
@@ -165,33 +176,46 @@ impl LegRt {
         tool.is_some_and(|t| t.definition.concurrency == Concurrency::Parallel)
     }
 
-    async fn run_segment(&self, segment: Vec<ToolCall>) -> Result<(), Exit> {
+    /// Says whether the batch ends here, with the failure of a call.
+    async fn run_segment(&self, segment: Vec<ToolCall>) -> Result<bool, Exit> {
         let mut waiting = segment.into_iter();
         let mut running: FuturesUnordered<_> =
             waiting.by_ref().take(self.agent.parallel_tools).map(|call| self.run_call(call)).collect();
         while let Some(done) = running.next().await {
-            done?;
+            let failed = done?;
+            if failed && self.agent.on_tool_failure == OnToolFailure::CancelSiblings {
+                // A destructor of a sibling that panics changes nothing.
+                if let Err(panic) = catch_unwind(AssertUnwindSafe(|| drop(running))) {
+                    tracing::warn!("a destructor panicked while a call was stopped: {}", panic_text(&*panic));
+                }
+                return Ok(true);
+            }
             // A tool that aborts the turn lets its running siblings finish, and no further one starts.
             if self.abort.lock().is_none() {
                 running.extend(waiting.next().map(|call| self.run_call(call)));
             }
         }
-        Ok(())
+        Ok(false)
     }
 
-    async fn run_call(&self, call: ToolCall) -> Result<(), Exit> {
+    /// Says whether the call failed. A denial and an open question are no failure.
+    async fn run_call(&self, call: ToolCall) -> Result<bool, Exit> {
         let id = call.id.clone();
         let idempotent = self.agent.tools.get(&call.name).is_some_and(|t| t.definition.idempotent);
         let no_replay = (!idempotent).then_some("the tool is not idempotent");
         let core = ToolCore::new(self);
         let result = self.agent.interceptors.tool_call.call(&self.ctx, call, &core, no_replay).await?;
-        self.ledger.with(|leg| {
+        // Inherited layers stand outside the chain's own limit.
+        let result = self.agent.tool_result_limit.limited(result);
+        let failed = result.is_error() && result.synthetic != Some(Synthetic::Denied);
+        Ok(self.ledger.with(|leg| {
             // Whether the call waits is the ledger's to know, not the result's: layers may rewrite a result.
-            if !leg.batch_call(&id).is_some_and(|entry| entry.is_pending()) {
+            let waits = leg.batch_call(&id).is_some_and(|entry| entry.is_pending());
+            if !waits {
                 leg.tool_done(&id, result);
             }
-        });
-        Ok(())
+            failed && !waits
+        }))
     }
 
     /// The questions of a batch that cannot go on without answers.

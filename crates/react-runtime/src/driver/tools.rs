@@ -1,8 +1,10 @@
 //! The core of a tool call: the deadline, the check of the decision, the tool.
 
+use std::{pin::pin, time::Duration};
+
 use turnwright_core::{ErrorInfo, ErrorKind, Synthetic, ToolCall, ToolResult, TurnContext};
 use turnwright_hook::ToolDecision;
-use turnwright_interceptor::{CallState, Core, Exit, scope};
+use turnwright_interceptor::{CallState, Core, Exit, builtin::ToolTimeout, scope};
 
 use super::LegRt;
 use crate::tool::{Fence, ToolContext, ToolErrorKind};
@@ -51,13 +53,19 @@ impl Core<scope::ToolCall> for Executor<'_> {
         rt.ledger.with(|leg| {
             if let Some(entry) = leg.batch_call(&call.id) {
                 entry.entered = true;
+                entry.ran_with = (call.arguments != entry.call.arguments).then(|| call.arguments.clone());
             }
         });
         let clock = &rt.ctx.sources().clock;
         let started = clock.instant();
         // The tool's own code runs in the polls of this await and nowhere else.
-        let ended = rt.or_cancel(async { tool.tool.dyn_call(ctx, arguments).await }).await?;
+        let body = async { tool.tool.dyn_call(ctx.clone(), arguments).await };
+        let ended = rt.or_cancel(while_active(&ctx, tool.idle_timeout, body)).await?;
         let elapsed = clock.instant().saturating_duration_since(started);
+        let ended = match ended {
+            Ok(ended) => ended,
+            Err(limit) => return Ok(ToolTimeout::idle_result(&call, limit, elapsed)),
+        };
         let result = match ended {
             Ok(output) => {
                 let mut result = ToolResult::ok(&call, output.content);
@@ -74,6 +82,27 @@ impl Core<scope::ToolCall> for Executor<'_> {
             },
         };
         Ok(result.with_elapsed(elapsed))
+    }
+}
+
+/// Runs the body of a call for as long as it shows progress; gives back the limit that it did not keep.
+async fn while_active<T>(
+    call: &ToolContext,
+    limit: Option<Duration>,
+    body: impl Future<Output = T>,
+) -> Result<T, Duration> {
+    let Some(limit) = limit else { return Ok(body.await) };
+    let mut body = pin!(body);
+    loop {
+        let active = call.active_at();
+        // A limit beyond the end of time is none.
+        let Some(until) = active.checked_add(limit) else { return Ok(body.await) };
+        if let Ok(out) = tokio::time::timeout_at(until, &mut body).await {
+            return Ok(out);
+        }
+        if call.active_at() == active {
+            return Err(limit);
+        }
     }
 }
 

@@ -14,9 +14,13 @@ impl Leg {
     }
 
     /// Commits a result and shows it. A late one is refused.
-    pub(crate) fn tool_done(&mut self, id: &CallId, result: ToolResult) -> bool {
+    pub(crate) fn tool_done(&mut self, id: &CallId, mut result: ToolResult) -> bool {
         match self.batch_call(id) {
-            Some(entry) if entry.result.is_none() => entry.result = Some(result.clone()),
+            Some(entry) if entry.result.is_none() => {
+                // What ran is the ledger's to say: a layer may have made a result of its own.
+                result.ran_with.clone_from(&entry.ran_with);
+                entry.result = Some(result.clone());
+            }
             _ => return false,
         }
         self.emit(TurnEventKind::ToolResult(result));
@@ -38,6 +42,15 @@ impl Leg {
             entry.expires_at = expires_at;
             entry.allowed = None;
             entry.rewritten = Some(call);
+        }
+    }
+
+    /// A call of the batch failed, and the batch ends with the first failure: every call that is open is answered.
+    pub(crate) fn siblings_failed(&mut self) {
+        let open: Vec<_> = self.batch.iter().flat_map(|b| &b.calls).filter(|c| c.result.is_none()).collect();
+        let answers: Vec<_> = open.into_iter().map(|c| (c.call.id.clone(), sibling_failed(c))).collect();
+        for (id, result) in answers {
+            self.tool_done(&id, result);
         }
     }
 
@@ -65,5 +78,16 @@ pub(super) fn interrupted_result(entry: &BatchCall) -> ToolResult {
         true => "not finished: the turn was interrupted. It may have had effects",
         false => "not run: the turn was interrupted before it could",
     };
-    ToolResult::synthetic(&entry.call, Synthetic::Interrupted, ErrorInfo::new(ErrorKind::NotRun, message))
+    let error = ErrorInfo::new(ErrorKind::NotRun, message);
+    let mut result = ToolResult::synthetic(&entry.call, Synthetic::Interrupted, error);
+    result.ran_with.clone_from(&entry.ran_with);
+    result
+}
+
+fn sibling_failed(entry: &BatchCall) -> ToolResult {
+    let message = match entry.entered {
+        true => "stopped: another call of the batch failed. It may have had effects",
+        false => "not run: another call of the batch failed",
+    };
+    ToolResult::synthetic(&entry.call, Synthetic::SiblingFailed, ErrorInfo::new(ErrorKind::NotRun, message))
 }

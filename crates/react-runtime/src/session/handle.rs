@@ -108,8 +108,11 @@ impl Drop for TurnHandle {
     fn drop(&mut self) {
         self.queue.detach();
         if !self.detached {
-            self.interrupt
-                .cancel(CancelCause::runtime(CancelKind::HandleDropped, "the turn's handle was dropped"));
+            // Often it is dropped because of a cancel that reached the turn as well: then that one is told.
+            let cause = self.ctx.cancel().cause().unwrap_or_else(|| {
+                CancelCause::runtime(CancelKind::HandleDropped, "the turn's handle was dropped")
+            });
+            self.interrupt.cancel(cause);
         }
     }
 }

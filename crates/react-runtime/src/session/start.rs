@@ -90,7 +90,28 @@ impl Session {
     /// # Errors
     /// [`StartError`]; the session is as it was.
     pub fn start(&self, input: impl Into<Input>) -> Result<TurnHandle, StartError> {
-        let Input(parts) = input.into();
+        self.start_run(CancelToken::new(), input.into())
+    }
+
+    /// Starts a turn as a part of larger work: when `parent` is cancelled, so is the turn, for the same cause; nothing
+    /// that happens to the turn reaches `parent`. For a tool that runs another agent (`parent` is
+    /// [`turnwright_core::TurnContext::run_cancel`] or the call's own token) and for a caller's own
+    /// `CancellationToken` ([`CancelToken`] is made from one).
+    ///
+    /// A token that is cancelled already ends the turn before it asks the model; the message is kept.
+    ///
+    /// # Errors
+    /// [`StartError`]; the session is as it was.
+    pub fn start_under(
+        &self,
+        parent: &CancelToken,
+        input: impl Into<Input>,
+    ) -> Result<TurnHandle, StartError> {
+        self.start_run(parent.child(), input.into())
+    }
+
+    fn start_run(&self, run_cancel: CancelToken, input: Input) -> Result<TurnHandle, StartError> {
+        let Input(parts) = input;
         if !is_sayable(&parts) {
             return Err(StartError::InvalidInput);
         }
@@ -119,6 +140,7 @@ impl Session {
             leg: 1,
             started_at,
             state: TurnState::new(),
+            run_cancel,
             cancelled: None,
             resolved: Vec::new(),
             begun_from: TurnSnapshot {
@@ -159,7 +181,15 @@ impl Session {
     /// # Errors
     /// [`StartError`]; the turn is as it was.
     pub fn resume(&self) -> Result<TurnHandle, StartError> {
-        self.next_leg(None)
+        self.next_leg(CancelToken::new(), None)
+    }
+
+    /// As [`Session::resume`], as a part of larger work: see [`Session::start_under`].
+    ///
+    /// # Errors
+    /// [`StartError`]; the turn is as it was.
+    pub fn resume_under(&self, parent: &CancelToken) -> Result<TurnHandle, StartError> {
+        self.next_leg(parent.child(), None)
     }
 
     /// Ends the suspended or drained turn as cancelled. That is a leg of its own: the history is made legal, the owed
@@ -168,10 +198,14 @@ impl Session {
     /// # Errors
     /// [`StartError`]; the turn is as it was.
     pub fn cancel_parked(&self, cause: CancelCause) -> Result<TurnHandle, StartError> {
-        self.next_leg(Some(cause))
+        self.next_leg(CancelToken::new(), Some(cause))
     }
 
-    fn next_leg(&self, cancelled: Option<CancelCause>) -> Result<TurnHandle, StartError> {
+    fn next_leg(
+        &self,
+        run_cancel: CancelToken,
+        cancelled: Option<CancelCause>,
+    ) -> Result<TurnHandle, StartError> {
         let agent = &self.0.agent;
         agent.spawn.check()?;
         let now = agent.sources.clock.now();
@@ -181,7 +215,7 @@ impl Session {
             return Err(StartError::Busy);
         }
         let snapshot = state.snapshot.clone().ok_or(StartError::NothingToResume)?;
-        let leg = next_leg(snapshot, state.messages.clone(), agent, cancelled, now)?;
+        let leg = NewLeg { run_cancel, ..next_leg(snapshot, state.messages.clone(), agent, cancelled, now)? };
         state.busy = true;
         drop(state);
         drop(turnstile);
@@ -201,7 +235,7 @@ impl Session {
             .run(new.run)
             .turn(new.turn, new.leg)
             .agent(agent.name.clone())
-            .run_cancel(CancelToken::new())
+            .run_cancel(new.run_cancel)
             .started_at(new.started_at)
             .deadline(deadline)
             .sources(agent.sources.clone())
@@ -272,6 +306,7 @@ struct NewLeg {
     leg: u32,
     started_at: Timestamp,
     state: TurnState,
+    run_cancel: CancelToken,
     cancelled: Option<CancelCause>,
     resolved: Vec<TurnEventKind>,
     /// What the leg goes on from, marked as running.
@@ -331,7 +366,7 @@ fn next_leg(
             }
             Verdict::Deny { reason } => {
                 let reason = reason.unwrap_or_else(|| "a person denied it".into());
-                entry.result = Some(refused(&entry.call, &reason));
+                entry.result = Some(agent.tool_result_limit.limited(refused(&entry.call, &reason)));
                 entry.decision = Some(ToolDecision::Denied(reason));
             }
         }
@@ -347,6 +382,7 @@ fn next_leg(
         leg: machine.leg(),
         started_at: snapshot.started_at,
         state: TurnState::restore(snapshot.state),
+        run_cancel: CancelToken::new(),
         cancelled,
         resolved,
         begun_from,

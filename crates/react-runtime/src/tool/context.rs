@@ -5,7 +5,8 @@ use std::sync::{
     atomic::{AtomicBool, Ordering::SeqCst},
 };
 
-use turnwright_core::{CallId, CancelToken, TurnContext};
+use parking_lot::Mutex;
+use turnwright_core::{CallId, CancelToken, TurnContext, clock::Instant};
 
 use super::{BlockingPool, ToolError};
 
@@ -29,6 +30,8 @@ struct Inner {
     call: CallId,
     cancel: CancelToken,
     open: AtomicBool,
+    /// When the call began, or last showed progress.
+    active: Mutex<Instant>,
     sink: Arc<dyn CallSink>,
     pool: Arc<BlockingPool>,
 }
@@ -46,7 +49,8 @@ impl ToolContext {
         pool: Arc<BlockingPool>,
     ) -> Self {
         let cancel = turn.cancel().child();
-        Self(Arc::new(Inner { turn: turn.clone(), call, cancel, open: AtomicBool::new(true), sink, pool }))
+        let (open, active) = (AtomicBool::new(true), Mutex::new(turn.sources().clock.instant()));
+        Self(Arc::new(Inner { turn: turn.clone(), call, cancel, open, active, sink, pool }))
     }
 
     /// The turn.
@@ -83,13 +87,24 @@ impl ToolContext {
         Fenced(self.0.call.clone())
     }
 
-    /// Shows a line of progress to whoever watches the turn. The model does not see it.
+    /// Shows a line of progress to whoever watches the turn. The model does not see it. Starts the time of the idle
+    /// limit anew, if the tool has one.
     ///
     /// # Errors
     /// [`Fenced`] when the call is over.
     pub fn progress(&self, text: impl Into<String>) -> Result<(), Fenced> {
         self.check_open()?;
-        if self.0.sink.progress(&self.0.call, text.into()) { Ok(()) } else { Err(self.late()) }
+        if !self.0.sink.progress(&self.0.call, text.into()) {
+            return Err(self.late());
+        }
+        let now = self.0.turn.sources().clock.instant();
+        *self.0.active.lock() = now;
+        Ok(())
+    }
+
+    /// When the call began, or last showed progress.
+    pub(crate) fn active_at(&self) -> Instant {
+        *self.0.active.lock()
     }
 
     /// Runs code that blocks on a thread of the runtime's own, bounded pool. The thread cannot be stopped: when the

@@ -37,6 +37,7 @@ where
         concurrency: Concurrency::default(),
         idempotent: false,
         timeout: None,
+        idle_timeout: None,
     };
     FunctionTool { definition, function, arguments: PhantomData }
 }
@@ -60,6 +61,14 @@ impl<F, A> FunctionTool<F, A> {
     #[must_use]
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.definition.timeout = Some(timeout);
+        self
+    }
+
+    /// Ends a call that shows no progress for this long ([`ToolContext::progress`] starts the time anew); the deadline
+    /// counts beside it. Where the agent has such a limit too, the shorter one counts.
+    #[must_use]
+    pub fn idle_timeout(mut self, timeout: Duration) -> Self {
+        self.definition.idle_timeout = Some(timeout);
         self
     }
 }

@@ -21,6 +21,7 @@
 mod blocking;
 mod context;
 mod error;
+mod failure;
 mod function;
 mod output;
 
@@ -32,6 +33,7 @@ pub(crate) use context::Fence;
 pub use context::{Fenced, ToolContext};
 pub(crate) use error::Kind as ToolErrorKind;
 pub use error::{OrAbort, ToolError};
+pub use failure::OnToolFailure;
 pub use function::{FunctionTool, schema_of, tool};
 pub use output::{IntoToolOutput, Json, ToolOutput};
 

@@ -35,6 +35,7 @@ fn tool(name: &str) -> Arc<ToolDefinition> {
         concurrency: Concurrency::Exclusive,
         idempotent: false,
         timeout: None,
+        idle_timeout: None,
     })
 }
 
