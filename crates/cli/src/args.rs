@@ -16,8 +16,8 @@ Environment:
 
 /// Runs turns of an LLM agent.
 ///
-/// Without a command, and with no provider configured, it demonstrates itself with a recorded model: no key and no
-/// network are needed.
+/// Without a command it demonstrates itself with a recorded model when no provider is configured: no key and no network
+/// are needed. With a provider it is `chat` on a terminal.
 #[derive(Debug, Parser)]
 #[command(name = "turnwright", version, disable_help_subcommand = true, max_term_width = 100, after_help = after_help())]
 pub(crate) struct Cli {
@@ -53,11 +53,49 @@ pub(crate) enum ColorWhen {
 pub(crate) enum Command {
     /// Run one turn: work a prompt through to an answer.
     ///
-    /// The answer goes to standard output as it comes; reasoning, tool calls, usage and errors go to standard error. The
-    /// model may use read-only tools below --tool-root: read_file, list_dir, search; and current_time. Ctrl-C cancels
-    /// the turn, a second one drops its work at once, a third one leaves the program.
+    /// The answer goes to standard output as it comes; reasoning, tool calls, usage and errors go to standard error.
+    /// Tools that change something are asked about first when standard input and standard error are terminals; else the
+    /// turn stops there as suspended. Ctrl-C cancels the turn, a second one drops its work at once, a third one leaves
+    /// the program.
     #[command(after_help = after_help())]
     Run(RunArgs),
+    /// Hold a conversation: turns of one session, one after the other.
+    ///
+    /// On a terminal there is a line editor; a line that ends in a backslash goes on. Ctrl-C cancels the turn and keeps
+    /// the session, at the prompt two of them leave, Ctrl-D leaves as well. /help lists the commands. In a pipe each line
+    /// is a message or a command; answers go to standard output and all else to standard error; the exit code is that of
+    /// the last turn. Tools that change something are asked about first: answer y or n.
+    #[command(after_help = after_help())]
+    Chat(ChatArgs),
+    /// Show what an agent with these options has: tools, interceptors, hooks, limits. Asks no model and needs none.
+    #[command(after_help = after_help())]
+    Plan(PlanArgs),
+    /// Check what a turn needs, and what is there: providers, local servers, terminal, tool root.
+    ///
+    /// Exits with 0 when a turn could run and with 1 when something keeps it from running. Prints no secret.
+    #[command(after_help = after_help())]
+    Doctor(DoctorArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ChatArgs {
+    /// Show reasoning whole and not as one line with a count; /thoughts changes it.
+    #[arg(long, env = "TURNWRIGHT_THOUGHTS", value_parser = FalseyValueParser::new())]
+    pub(crate) thoughts: bool,
+    #[command(flatten)]
+    pub(crate) agent: AgentArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct PlanArgs {
+    #[command(flatten)]
+    pub(crate) agent: AgentArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct DoctorArgs {
+    #[command(flatten)]
+    pub(crate) agent: AgentArgs,
 }
 
 #[derive(Debug, Args)]
@@ -91,6 +129,12 @@ pub(crate) struct AgentArgs {
     /// The directory the tools may read. They cannot leave it.
     #[arg(long, value_name = "DIR", default_value = ".", env = "TURNWRIGHT_TOOL_ROOT")]
     pub(crate) tool_root: PathBuf,
+    /// Let these tools run without asking: write_file, edit_file, shell. Repeat it or separate them by commas.
+    ///
+    /// `shell` runs any command with your rights: it can do anything you can, outside of the tool root too. There is no
+    /// word for all of them.
+    #[arg(long, value_name = "TOOL", value_delimiter = ',', env = "TURNWRIGHT_ALLOW")]
+    pub(crate) allow: Vec<String>,
     /// How many times the model may be asked.
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..), env = "TURNWRIGHT_MAX_ITERATIONS")]
     pub(crate) max_iterations: u32,
