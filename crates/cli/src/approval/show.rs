@@ -34,7 +34,10 @@ pub(super) fn question(request: &ApprovalRequest, waiting: usize, look: Look) ->
     match call.arguments_value() {
         Ok(Value::Object(fields)) if fields.is_empty() => sheet.line("  ", "(no arguments)"),
         Ok(Value::Object(fields)) => {
-            for (name, value) in &fields {
+            // What is short first: a long one must not crowd out where it goes.
+            let mut fields: Vec<_> = fields.iter().collect();
+            fields.sort_by_key(|(_, value)| value.to_string().len() > SHORT);
+            for (name, value) in fields {
                 sheet.field(name, value, mark(&call.name, name));
             }
         }
@@ -180,7 +183,7 @@ mod tests {
         let lines = "a\n".repeat(MOST_LINES + 9);
         let shown = asked("write_file", json!({"content": lines, "path": "p"}).to_string());
         assert_eq!(shown.len(), MOST_LINES + 1);
-        let words = "  NOT SHOWN: 11 more lines, 18 more characters: the call is longer than what fits here";
+        let words = "  NOT SHOWN: 10 more lines, 10 more characters: the call is longer than what fits here";
         assert_eq!(shown.last().unwrap(), words);
         let shown = asked("shell", json!({"command": "é".repeat(MOST_CHARACTERS + 5)}).to_string());
         assert!(shown.last().unwrap().starts_with("  NOT SHOWN: 0 more lines, "), "{shown:?}");

@@ -26,7 +26,9 @@ const PROXIES: [&str; 6] =
 pub(super) async fn check(args: &AgentArgs, report: &mut Report) {
     let base_url = agent::base_url(args);
     match (var(KEY), &base_url) {
-        (Some(_), _) => drop(report.add(KEY, Status::Ok, "set")),
+        (Some(_), _) => {
+            report.add(KEY, Status::Ok, "set");
+        }
         (None, Some(_)) => {
             let check = report.add(KEY, Status::Missing, "not set");
             check.hint("a server of your own may need none");
@@ -40,11 +42,13 @@ pub(super) async fn check(args: &AgentArgs, report: &mut Report) {
     match &base_url {
         Some(url) => server(url, report).await,
         None => {
-            drop(report.add("base URL", Status::Missing, "not set: the provider's own is used, with a key"))
+            report.add("base URL", Status::Missing, "not set: the provider's own is used, with a key");
         }
     }
     match agent::model_name(args) {
-        Some(name) => drop(report.add("model", Status::Ok, name)),
+        Some(name) => {
+            report.add("model", Status::Ok, name);
+        }
         None => {
             let check = report.add("model", Status::Problem, "not named");
             check.hint("add --model NAME or set TURNWRIGHT_MODEL; the provider says which it has");
