@@ -16,9 +16,10 @@ use crate::{
 pub(crate) const KEY: &str = "OPENAI_API_KEY";
 const BASE_URL: &str = "OPENAI_BASE_URL";
 
-const INSTRUCTIONS: &str = "You answer questions of a person at a terminal. With your tools you can list, search and \
-    read the files below one directory, the tool root, and tell the time; you cannot change anything. Look before you \
-    answer what the files can tell. Paths are relative to the tool root. Answer in plain text, briefly.";
+const INSTRUCTIONS: &str = "You help a person at a terminal. With your tools you can list, search, read, write and edit \
+    the files below one directory, the tool root, run shell commands there, and tell the time. What may change \
+    something runs only if the person approves of that very call: change only what you were asked to change. Look \
+    before you answer what the files can tell. Paths are relative to the tool root. Answer in plain text, briefly.";
 
 /// Whether a model could be asked, were a command given.
 pub(crate) fn is_provider_configured() -> bool {
@@ -40,7 +41,7 @@ pub(crate) fn builder(args: &AgentArgs, model: ModelHandle) -> Result<AgentBuild
         Some(deadline) => agent.deadline(deadline),
         None => agent,
     };
-    Ok(with_tools(agent, &workspace).gate(AskFor::tools(asks)))
+    Ok(with_gated_tools(with_tools(agent, &workspace), &workspace).gate(AskFor::tools(asks)))
 }
 
 /// Adds the read-only tools.
@@ -50,6 +51,14 @@ pub(crate) fn with_tools(agent: AgentBuilder, workspace: &Workspace) -> AgentBui
         .tool(tools::list_dir(workspace))
         .tool(tools::search(workspace))
         .tool(tools::current_time())
+}
+
+/// Adds the tools that change something.
+fn with_gated_tools(agent: AgentBuilder, workspace: &Workspace) -> AgentBuilder {
+    let agent = agent.tool(tools::write_file(workspace)).tool(tools::edit_file(workspace));
+    #[cfg(unix)]
+    let agent = agent.tool(tools::shell(workspace));
+    agent
 }
 
 pub(crate) fn finish(agent: AgentBuilder) -> Result<Agent, Refusal> {

@@ -8,10 +8,7 @@ use turnwright::Session;
 
 pub(crate) use settle::{Cleared, Desk, to_the_end};
 
-use crate::Refusal;
-
-/// The tools that are asked about, unless they are allowed.
-pub(crate) const GATED: [&str; 3] = ["write_file", "edit_file", "shell"];
+use crate::{Refusal, tools::GATED};
 
 /// The tools that are asked about when these are allowed.
 pub(crate) fn asked_about(allowed: &[String]) -> Result<Vec<&'static str>, Refusal> {

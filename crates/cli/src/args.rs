@@ -53,10 +53,12 @@ pub(crate) enum ColorWhen {
 pub(crate) enum Command {
     /// Run one turn: work a prompt through to an answer.
     ///
-    /// The answer goes to standard output as it comes; reasoning, tool calls, usage and errors go to standard error.
-    /// Tools that change something are asked about first when standard input and standard error are terminals; else the
-    /// turn stops there as suspended. Ctrl-C cancels the turn, a second one drops its work at once, a third one leaves
-    /// the program.
+    /// The answer goes to standard output as it comes; reasoning, tool calls, usage and errors go to standard error. The
+    /// model may use tools: read_file, list_dir and search below --tool-root, and current_time. It may ask for
+    /// write_file and edit_file below --tool-root, and for shell, which runs commands there: you are asked about each
+    /// call of these, unless --allow lets it run. Where standard input or standard error is no terminal, and with --json,
+    /// the turn ends as suspended and nothing of such a call runs. Ctrl-C cancels the turn, a second one drops its work
+    /// at once, a third one leaves the program.
     #[command(after_help = after_help())]
     Run(RunArgs),
     /// Hold a conversation: turns of one session, one after the other.
@@ -126,7 +128,9 @@ pub(crate) struct AgentArgs {
     /// The model, by the provider's name for it. There is no default.
     #[arg(long, value_name = "NAME", env = "TURNWRIGHT_MODEL")]
     pub(crate) model: Option<String>,
-    /// The directory the tools may read. They cannot leave it.
+    /// The directory whose files the tools may read and, once approved, change.
+    ///
+    /// They cannot leave it, but for shell: its commands begin there and may do whatever you may.
     #[arg(long, value_name = "DIR", default_value = ".", env = "TURNWRIGHT_TOOL_ROOT")]
     pub(crate) tool_root: PathBuf,
     /// Let these tools run without asking: write_file, edit_file, shell. Repeat it or separate them by commas.

@@ -1,17 +1,34 @@
-//! What the agent can do: read files below one directory, and tell the time. Nothing here changes anything.
+//! What the agent can do: read and change files below one directory, run shell commands there, and tell the time.
+//!
+//! Arguments that a tool does not have are refused, by all of them alike: a misspelled option would else be an option
+//! silently left out.
 
+mod edit_file;
 mod list_dir;
+mod place;
 mod read_file;
 mod search;
+#[cfg(unix)]
+mod shell;
+#[cfg(test)]
+mod tests;
 mod time;
 mod walk;
 mod workspace;
+mod write_file;
 
+pub(crate) use edit_file::edit_file;
 pub(crate) use list_dir::list_dir;
 pub(crate) use read_file::read_file;
 pub(crate) use search::search;
+#[cfg(unix)]
+pub(crate) use shell::shell;
 pub(crate) use time::current_time;
 pub(crate) use workspace::Workspace;
+pub(crate) use write_file::write_file;
+
+/// The tools that change something. Each call of one waits for a person.
+pub(crate) const GATED: [&str; 3] = ["write_file", "edit_file", "shell"];
 
 /// The most bytes a tool returns. Less than what the runtime cuts a result to, so that our own words at its end stay.
 const MOST_BYTES: usize = 40_000;

@@ -34,11 +34,13 @@ pub(super) fn question(request: &ApprovalRequest, waiting: usize, look: Look) ->
     match call.arguments_value() {
         Ok(Value::Object(fields)) if fields.is_empty() => sheet.line("  ", "(no arguments)"),
         Ok(Value::Object(fields)) => {
-            // What is short first: a long one must not crowd out where it goes.
-            let mut fields: Vec<_> = fields.iter().collect();
-            fields.sort_by_key(|(_, value)| value.to_string().len() > SHORT);
-            for (name, value) in fields {
-                sheet.field(name, value, mark(&call.name, name));
+            let mut fields: Vec<_> =
+                fields.iter().map(|(name, value)| (mark(&call.name, name), name, value)).collect();
+            // A long text must not crowd out where it goes, and what goes stands before what comes.
+            let rank = |mark: char| "|-+".find(mark);
+            fields.sort_by_key(|(mark, _, value)| (rank(*mark), value.to_string().len() > SHORT));
+            for (mark, name, value) in fields {
+                sheet.field(name, value, mark);
             }
         }
         Ok(other) => sheet.field("arguments", &other, '|'),
@@ -153,18 +155,18 @@ mod tests {
         let write = json!({"path": "a.txt", "content": "one\n\ttwo\r\nth\u{1b}[2Jree\n"}).to_string();
         assert_eq!(
             asked("write_file", write),
-            ["  content (3 lines):", "    + one", "    + \ttwo\\r", "    + th\\u{1b}[2Jree", "  path: a.txt"]
+            ["  path: a.txt", "  content (3 lines):", "    + one", "    + \ttwo\\r", "    + th\\u{1b}[2Jree"]
         );
         let edit = json!({"path": "a", "old_text": "x", "new_text": "y\nz"}).to_string();
         assert_eq!(
             asked("edit_file", edit),
             [
+                "  path: a",
+                "  old_text (1 line, no line break at the end):",
+                "    - x",
                 "  new_text (2 lines, no line break at the end):",
                 "    + y",
                 "    + z",
-                "  old_text (1 line, no line break at the end):",
-                "    - x",
-                "  path: a"
             ]
         );
         let shell =

@@ -15,6 +15,7 @@ const MOST: usize = 500;
 const MOST_SEEN: usize = 100_000;
 
 #[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 struct Args {
     /// The directory, relative to the tool root. The root itself by default.
     #[serde(default)]

@@ -12,6 +12,7 @@ use super::{MOST_BYTES, Workspace, cut, workspace::unreadable};
 const LARGEST: u64 = 8 << 20;
 
 #[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 struct Args {
     /// The file, relative to the tool root.
     path: String,

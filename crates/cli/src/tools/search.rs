@@ -20,6 +20,7 @@ const MOST_FILES: usize = 50_000;
 const LINES_AT_ONCE: usize = 1_000;
 
 #[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 struct Args {
     /// What to search for: a regular expression (Rust syntax), matched line by line.
     pattern: String,

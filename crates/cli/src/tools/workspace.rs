@@ -34,18 +34,34 @@ impl Workspace {
 
     /// The real path of what a model asked for, if it lies below the root. A blank path is the root.
     pub(crate) fn resolve(&self, path: &str) -> Result<PathBuf, ToolError> {
-        let outside =
-            || ToolError::model(format!("{path:?} is outside of the tool root; paths are relative to it"));
-        let asked = self.0.join(path.trim());
+        self.find(path).map_err(|missed| match missed {
+            Missed::Outside => outside(path),
+            Missed::Unreadable(e) => unreadable(path, &e),
+        })
+    }
+
+    /// As [`Workspace::resolve`], for those who go on where nothing is.
+    pub(super) fn find(&self, path: &str) -> Result<PathBuf, Missed> {
+        let asked = self.asked(path);
         // Refused unseen, so that nobody learns what exists outside.
         if !self.holds(&lexical(&asked)) {
-            return Err(outside());
+            return Err(Missed::Outside);
         }
         match asked.canonicalize() {
             Ok(real) if self.holds(&real) => Ok(real),
-            Err(e) if !self.is_led_out(path.trim()) => Err(unreadable(path, &e)),
-            _ => Err(outside()),
+            Err(e) if !self.is_led_out(path.trim()) => Err(Missed::Unreadable(e)),
+            _ => Err(Missed::Outside),
         }
+    }
+
+    /// A path as it was asked for, nothing in it resolved.
+    pub(super) fn asked(&self, path: &str) -> PathBuf {
+        self.0.join(path.trim())
+    }
+
+    /// The root's own path.
+    pub(super) fn root(&self) -> &Path {
+        &self.0
     }
 
     /// Whether a canonical path is the root or lies below it.
@@ -94,14 +110,30 @@ impl Workspace {
     pub(crate) fn file(&self, path: &str) -> Result<(File, u64), ToolError> {
         let real = self.resolve(path)?;
         let kind = fs::metadata(&real).map_err(|e| unreadable(path, &e))?;
-        if kind.is_dir() {
-            return Err(ToolError::model(format!("{path:?} is a directory; list_dir lists it")));
-        }
-        if !kind.is_file() {
-            return Err(ToolError::model(format!("{path:?} is not a regular file")));
-        }
+        regular(path, &kind)?;
         Ok((open_regular(&real).map_err(|e| unreadable(path, &e))?, kind.len()))
     }
+}
+
+/// Refuses what is no regular file, in the model's words for the path.
+pub(super) fn regular(path: &str, kind: &fs::Metadata) -> Result<(), ToolError> {
+    if kind.is_dir() {
+        return Err(ToolError::model(format!("{path:?} is a directory; list_dir lists it")));
+    }
+    if !kind.is_file() {
+        return Err(ToolError::model(format!("{path:?} is not a regular file")));
+    }
+    Ok(())
+}
+
+/// Why a path has no real one below the root.
+pub(super) enum Missed {
+    Outside,
+    Unreadable(io::Error),
+}
+
+pub(super) fn outside(path: &str) -> ToolError {
+    ToolError::model(format!("{path:?} is outside of the tool root; paths are relative to it"))
 }
 
 /// Opens a regular file that no link stands for; anything else is refused unopened.

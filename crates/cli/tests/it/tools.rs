@@ -201,6 +201,10 @@ fn what_cannot_be_done_is_said_in_words_the_model_can_act_on() {
             ("read_file", json!({ "path": "big.txt" }), "are not read"),
             ("read_file", json!({ "path": "a.txt", "start_line": 9 }), "has 3 lines"),
             ("read_file", json!({ "line_count": 1 }), "do not fit the schema"),
+            ("read_file", json!({ "path": "a.txt", "lines": 1 }), "unknown field `lines`"),
+            ("list_dir", json!({ "dir": "sub" }), "unknown field `dir`"),
+            ("search", json!({ "pattern": "x", "regex": true }), "unknown field `regex`"),
+            ("current_time", json!({ "zone": "UTC" }), "do not fit the schema"),
             ("list_dir", json!({ "path": "a.txt" }), "is not a directory"),
             ("search", json!({ "pattern": "(" }), "`literal`"),
             ("search", json!({ "pattern": "" }), "is empty"),
@@ -252,10 +256,51 @@ fn the_model_is_told_what_the_tools_take() {
         let request = server.requests()[0].json();
         let tools = request["tools"].as_array().unwrap();
         let tool = |name: &str| tools.iter().find(|t| t["function"]["name"] == name).unwrap();
-        assert_eq!(tools.len(), 4);
+        let names: Vec<_> = tools.iter().map(|t| t["function"]["name"].as_str().unwrap()).collect();
+        let mut known = vec!["read_file", "list_dir", "search", "current_time", "write_file", "edit_file"];
+        known.extend(cfg!(unix).then_some("shell"));
+        assert_eq!(names, known);
         let parameters = &tool("read_file")["function"]["parameters"];
         assert_eq!(parameters["required"], json!(["path"]));
         assert!(parameters["properties"]["start_line"]["description"].is_string(), "{parameters}");
+        assert_eq!(parameters["additionalProperties"], false);
         assert!(request["messages"][0]["content"].as_str().unwrap().contains("tool root"));
+    });
+}
+
+/// Where nobody can be asked, the turn ends as suspended with its questions, and no body was entered.
+#[test]
+fn what_changes_something_waits_for_a_person() {
+    run(async {
+        let (root, _) = tree();
+        let mut calls = vec![
+            ("write_file", json!({ "path": "new.txt", "content": "x" })),
+            ("edit_file", json!({ "path": "a.txt", "old_text": "one", "new_text": "1" })),
+        ];
+        calls.extend(cfg!(unix).then(|| ("shell", json!({ "command": "touch touched" }))));
+        for (name, arguments) in &calls {
+            let asks = Reply::new().text("I will.").tool_call("c1", *name, arguments.to_string());
+            let harmless = asks.tool_call("c2", "read_file", r#"{"path":"a.txt"}"#);
+            let server = server([harmless]).await;
+            let args = ["--json", "go", "--tool-root", root.to_str().unwrap()];
+            let output = ask(&server, &args).output().await.unwrap();
+            assert_eq!(output.status.code(), Some(3), "{name}");
+            let events = events(&stdout(&output));
+            let end = events.last().unwrap();
+            assert_eq!((&end["outcome"], &end["terminal"]), (&json!("suspended"), &json!(false)), "{name}");
+            let pending = end["pending"].as_array().unwrap();
+            assert_eq!(pending.len(), 1, "{name}: {end}");
+            assert_eq!(pending[0]["call"]["name"], **name, "{end}");
+            let shown: Value =
+                serde_json::from_str(pending[0]["call"]["arguments"].as_str().unwrap()).unwrap();
+            assert_eq!(&shown, arguments, "the question shows what would run");
+            assert!(!events.iter().any(|e| e["type"] == "tool_result" && e["id"] == "c1"), "{name}");
+            assert!(
+                events.iter().any(|e| e["type"] == "tool_result" && e["id"] == "c2"),
+                "others run: {name}"
+            );
+        }
+        assert!(!root.join("new.txt").exists() && !root.join("touched").exists());
+        assert_eq!(fs::read_to_string(root.join("a.txt")).unwrap(), "one\ntwo\nthree\n");
     });
 }
