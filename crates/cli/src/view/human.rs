@@ -5,7 +5,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use turnwright::{Outcome, ToolCall, ToolResult, TurnEvent, TurnEventKind, TurnFinished};
 
-use super::{View, counted, ending, one_line, printable, seconds, tokens};
+use super::{View, counted, ending, one_line, printable, seconds, spelled, tokens};
 use crate::output::{Look, Page, To, style};
 
 /// How much of a call's arguments and of its result is shown.
@@ -237,6 +237,11 @@ impl View for Human {
             TurnEventKind::ApprovalRequested(_) if self.manner.asks => self.end_text(page),
             TurnEventKind::ApprovalRequested(request) => {
                 self.warn("approval:", &format!("call {} needs a decision", request.call.id), page);
+            }
+            TurnEventKind::ApprovalResolved { id, allowed, actor } => {
+                let word = if *allowed { "approved:" } else { "denied:" };
+                let line = format!("{word} call {}, by {}", spelled(id.as_str()), spelled(actor));
+                self.note(&self.notes.paint(style::DIM, &line), page);
             }
             TurnEventKind::Command { command, fate, .. } => {
                 self.warn("command:", &format!("{command:?} {fate:?}"), page);
