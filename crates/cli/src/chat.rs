@@ -45,6 +45,8 @@ pub(crate) async fn run(global: &Global, agent: Agent, args: &ChatArgs) -> Resul
         chat.console.tell(&format!("{model}; /help lists the commands, Ctrl-D leaves\n")).await;
     }
     let code = chat.until_left().await;
+    let unsent = chat.desk.unsent();
+    chat.tell(&unsent).await;
     Ok(chat.console.lost().unwrap_or(code).into())
 }
 
@@ -91,7 +93,12 @@ impl Chat {
                         self.tell("once more leaves the chat\n").await;
                         continue;
                     }
-                    Heard::Typed(Typed::End) => return self.left(),
+                    Heard::Typed(Typed::End) => {
+                        if self.desk.keyboard.needs_prompt() {
+                            self.tell("\n").await;
+                        }
+                        return self.left();
+                    }
                     Heard::Typed(Typed::Failed(why)) => {
                         self.tell(&error_lines(self.errors, &unreadable(&why), None)).await;
                         return exit::FAILED;
@@ -146,7 +153,7 @@ impl Chat {
         }
         let notes = self.desk.after_turn().await;
         self.tell(&notes).await;
-        None
+        self.desk.exits.then(|| self.left())
     }
 
     /// On a terminal leaving is no failure; a script wants to know of the last turn.

@@ -4,7 +4,7 @@ use turnwright::{CancelCause, Decision, Outcome, Session, Sources, TurnFinished,
 
 use super::{
     answer::{Answer, CHOICES},
-    show::question,
+    show::{prompt, questions},
 };
 use crate::{
     keyboard::{Keyboard, Typed, Wanted},
@@ -90,12 +90,14 @@ fn stopped(session: &Session, reason: &str) -> Settled {
 }
 
 async fn settle(console: &mut Console, keyboard: &mut Keyboard, session: &Session) -> Settled {
+    // Each is seen before any is decided: an answer may be for all of them.
+    console.tell(&questions(&session.pending(), console.errors)).await;
     loop {
         let pending = session.pending();
         let Some(request) = pending.first() else { break };
-        console.tell(&question(request, pending.len(), console.errors)).await;
+        let prompt = prompt(request);
         let answer = loop {
-            let typed = match console.ask(keyboard, "allow? y/n > ", Wanted::Answer).await {
+            let typed = match console.ask(keyboard, &prompt, Wanted::Answer).await {
                 Heard::Typed(typed) => typed,
                 Heard::Terminate => {
                     return Settled { leaves: true, ..stopped(session, Asked::Terminate.reason()) };

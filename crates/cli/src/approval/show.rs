@@ -16,15 +16,26 @@ const MOST_CHARACTERS: usize = 20_000;
 /// The longest value that stands beside its name.
 const SHORT: usize = 100;
 
-/// The question about a call, with what was asked for, and how to answer. So many calls wait.
-pub(super) fn question(request: &ApprovalRequest, waiting: usize, look: Look) -> String {
+/// The questions about calls, with all that was asked for, and how to answer.
+pub(super) fn questions(pending: &[ApprovalRequest], look: Look) -> String {
+    let mut text: String = pending.iter().map(|request| question(request, look)).collect();
+    if pending.len() > 1 {
+        text.push_str(&format!("{} wait\n", counted(pending.len() as u64, "call")));
+    }
+    text.push_str(&format!("{} {CHOICES}\n", look.paint(style::HINT, "answer:")));
+    text
+}
+
+/// What stands where the answer to one of them is typed.
+pub(super) fn prompt(request: &ApprovalRequest) -> String {
+    let (tool, id) = (one_line(&request.call.name, 40), one_line(request.call.id.as_str(), 40));
+    format!("allow {tool} (call {id})? y/n > ")
+}
+
+fn question(request: &ApprovalRequest, look: Look) -> String {
     let call = &request.call;
-    let more = match waiting {
-        0 | 1 => String::new(),
-        n => format!("; {n} calls wait"),
-    };
     let mut text = format!(
-        "{} {} (call {}): {}{more}\n",
+        "{} {} (call {}): {}\n",
         look.paint(style::WARNING, "approval:"),
         look.paint(style::TOOL, &spelled(&call.name)),
         spelled(call.id.as_str()),
@@ -50,7 +61,6 @@ pub(super) fn question(request: &ApprovalRequest, waiting: usize, look: Look) ->
     if let Some(cut) = sheet.cut() {
         text.push_str(&format!("  {} {cut}\n", look.paint(style::ERROR, "NOT SHOWN:")));
     }
-    text.push_str(&format!("{} {CHOICES}\n", look.paint(style::HINT, "answer:")));
     text
 }
 
@@ -142,7 +152,7 @@ mod tests {
         let digest = CallDigest::of("local", &call);
         let reason = format!("{tool:?} needs approval");
         let request = ApprovalRequest { call, source: "local".into(), digest, reason, expires_at: None };
-        let text = question(&request, 1, PLAIN);
+        let text = questions(&[request], PLAIN);
         assert!(!text.contains(|c: char| c.is_control() && c != '\n' && c != '\t'), "{text:?}");
         let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
         assert_eq!(lines.remove(0), format!("approval: {tool} (call c1): \"{tool}\" needs approval"));

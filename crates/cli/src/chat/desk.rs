@@ -23,8 +23,10 @@ pub(super) struct ChatDesk {
     pub(super) keyboard: Keyboard,
     /// Typed while a turn ran; taken before anything else is read.
     pub(super) waiting: VecDeque<String>,
-    /// Nothing more is wanted after this turn.
+    /// Nothing more comes: the chat ends when nothing waits.
     pub(super) leaves: bool,
+    /// Somebody wants to leave after this turn, whatever waits.
+    pub(super) exits: bool,
     /// Reasoning is shown whole.
     pub(super) thoughts: bool,
     session: Session,
@@ -41,6 +43,7 @@ impl ChatDesk {
             keyboard,
             waiting: VecDeque::new(),
             leaves: false,
+            exits: false,
             thoughts,
             session,
             plan,
@@ -99,7 +102,7 @@ impl ChatDesk {
                 Line::Blank => None,
                 Line::Command(Command::Stop) => Some(Remark::Stop("/stop")),
                 Line::Command(Command::Exit) => {
-                    self.leaves = true;
+                    self.exits = true;
                     Some(Remark::Stop("/exit"))
                 }
                 Line::Command(command) => tell(self.answer(command)),
@@ -128,6 +131,12 @@ impl ChatDesk {
         self.waiting.push_back(line);
         let first = !std::mem::replace(&mut self.told_to_wait, true);
         first.then(|| "this waits until the turn is over; /stop ends it now\n".into())
+    }
+
+    /// What to say of the lines that wait when the chat is over: whole lines.
+    pub(super) fn unsent(&self) -> String {
+        let unsent = self.waiting.iter().map(|line| format!("not sent: {}\n", one_line(line, 200)));
+        unsent.collect()
     }
 
     /// Takes what was typed at the last moment of a turn, as if it had been typed after it. Answers what to say.

@@ -74,13 +74,15 @@ async fn server(base_url: &str, report: &mut Report) {
     }
     let Ok(url) = Url::parse(base_url.trim()) else { return };
     let (Some(host), Some(port)) = (url.host(), url.port_or_known_default()) else { return };
+    // The path may be a secret of its own.
+    let place = url.origin().ascii_serialization();
     let is_near = match &host {
         Host::Domain(name) => *name == "localhost",
         Host::Ipv4(ip) => ip.is_loopback(),
         Host::Ipv6(ip) => ip.is_loopback(),
     };
     if !is_near && PROXIES.into_iter().any(|name| var(name).is_some()) {
-        let check = report.add("base URL", Status::Ok, format!("{url} (not tried: a proxy is configured)"));
+        let check = report.add("base URL", Status::Ok, format!("{place}, not tried: a proxy is configured"));
         return check.hint("`turnwright run` tells whether the way through the proxy works");
     }
     let host = match host {
@@ -89,9 +91,9 @@ async fn server(base_url: &str, report: &mut Report) {
         Host::Ipv6(ip) => ip.to_string(),
     };
     if answers(&host, port, FAR).await {
-        report.add("base URL", Status::Ok, format!("{url} answers"));
+        report.add("base URL", Status::Ok, format!("{place} answers"));
     } else {
-        let check = report.add("base URL", Status::Problem, format!("{url} does not answer"));
+        let check = report.add("base URL", Status::Problem, format!("{place} does not answer"));
         check.hint("is a server running there? check --base-url and OPENAI_BASE_URL");
     }
 }

@@ -187,6 +187,13 @@ fn calls_are_decided_one_by_one_or_together_and_nothing_else_is_an_answer() {
             let unclear = input.contains("ok");
             assert_eq!(notes.matches("again: ").count(), if unclear { 4 } else { 0 }, "{input:?}: {notes}");
             assert_eq!(server.request_count(), 2, "{input:?}");
+            // Both are seen before the first is decided.
+            let seen: Vec<&str> = notes.lines().filter(|line| line.starts_with("  command: ")).collect();
+            assert_eq!(
+                seen,
+                ["  command: printf a >> out", "  command: printf b >> out"],
+                "{input:?}: {notes}"
+            );
         }
     });
 }
