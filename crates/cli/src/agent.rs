@@ -17,9 +17,9 @@ pub(crate) const KEY: &str = "OPENAI_API_KEY";
 const BASE_URL: &str = "OPENAI_BASE_URL";
 
 const INSTRUCTIONS: &str = "You help a person at a terminal. With your tools you can list, search, read, write and edit \
-    the files below one directory, the tool root, run shell commands there, and tell the time. What may change \
-    something runs only if the person approves of that very call: change only what you were asked to change. Look \
-    before you answer what the files can tell. Paths are relative to the tool root. Answer in plain text, briefly.";
+    the files below one directory, the tool root, run commands there if you have the tool shell, and tell the time. \
+    What may change something runs only if the person approves of that very call: change only what you were asked to \
+    change. Look before you answer what the files can tell. Paths are relative to the tool root. Answer in plain text, briefly.";
 
 /// Whether a model could be asked, were a command given.
 pub(crate) fn is_provider_configured() -> bool {

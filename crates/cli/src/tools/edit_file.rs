@@ -36,10 +36,13 @@ pub(crate) fn edit_file(workspace: &Workspace) -> impl Tool {
     let describe = "Replaces an exact text in a text file. The answer shows the changed lines. Line ends follow the file's own.";
     tool("edit_file", describe, move |ctx: ToolContext, args: Args| {
         let workspace = workspace.clone();
-        let work =
-            move |ctx: &ToolContext| edit(&|| ctx.check_open().map_err(ToolError::from), &workspace, &args);
-        async move { ctx.blocking(work).await }
+        async move { ctx.blocking(move |ctx| run(ctx, &workspace, &args)).await }
     })
+}
+
+/// Its thread cannot be stopped: a call that is over meanwhile writes nothing.
+fn run(ctx: &ToolContext, workspace: &Workspace, args: &Args) -> Result<String, ToolError> {
+    edit(&|| ctx.check_open().map_err(ToolError::from), workspace, args)
 }
 
 fn edit(may_still: MayStill<'_>, workspace: &Workspace, args: &Args) -> Result<String, ToolError> {

@@ -147,10 +147,7 @@ impl Place {
     /// What somebody else wrote since this place was found is not lost.
     fn check_unchanged(&self) -> Result<(), ToolError> {
         let Some(then) = &self.replaced else { return Ok(()) };
-        let same = |now: Metadata| {
-            now.is_file() && now.len() == then.len() && now.modified().ok() == then.modified().ok()
-        };
-        if fs::symlink_metadata(self.path()).is_ok_and(same) {
+        if fs::symlink_metadata(self.path()).is_ok_and(|now| is_same(then, &now)) {
             return Ok(());
         }
         Err(ToolError::model(format!(
@@ -158,6 +155,16 @@ impl Place {
             self.asked
         )))
     }
+}
+
+/// Whether nobody wrote a file, and no other one took its place.
+fn is_same(then: &Metadata, now: &Metadata) -> bool {
+    #[cfg(unix)]
+    let number = std::os::unix::fs::MetadataExt::ino;
+    #[cfg(not(unix))]
+    let number = |_: &Metadata| 0;
+    let what = |file: &Metadata| (file.is_file(), file.len(), file.modified().ok(), number(file));
+    what(then) == what(now)
 }
 
 /// Who may read and write, but no bits that lend rights: writing clears those.

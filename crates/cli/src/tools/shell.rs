@@ -57,7 +57,7 @@ pub(crate) fn shell(workspace: &Workspace) -> impl Tool {
         let workspace = workspace.clone();
         async move {
             let limit = limit(&args)?;
-            Run::begin(&ctx, &args.command, workspace.root())?.to_its_end(limit).await
+            Run::begin(&ctx, &args.command, workspace.root())?.finish(limit).await
         }
     })
 }
@@ -82,6 +82,7 @@ fn limit(args: &Args) -> Result<Duration, ToolError> {
 
 /// A command that runs. Dropped, it is killed with all it started.
 struct Run {
+    /// Goes first: who is killed can be reaped.
     group: Group,
     child: Child,
     output: Receiver,
@@ -110,7 +111,7 @@ impl Run {
 
     /// An exit code other than 0 is a result: what it means is the command's own affair (`grep` found nothing, a test
     /// failed), and the model reads it. An error is a command that did not come to its end.
-    async fn to_its_end(mut self, limit: Duration) -> Result<String, ToolError> {
+    async fn finish(mut self, limit: Duration) -> Result<String, ToolError> {
         let status = timeout(limit, self.until_exit()).await;
         let Self { group, child: _child, mut output, mut seen } = self;
         // Whatever was left in the background goes first, for it may hold the pipe.

@@ -6,7 +6,7 @@ use futures::StreamExt;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use turnwright::testkit::{Reply, ScriptedModel};
-use turnwright::{Agent, ToolResult, TurnEventKind, TurnHandle};
+use turnwright::{Agent, ToolContext, ToolError, ToolResult, TurnEventKind, TurnHandle, tool};
 
 use super::*;
 
@@ -51,6 +51,22 @@ pub(super) async fn refused(root: &Path, tool: &str, arguments: Value) -> String
     let path = root.canonicalize().unwrap();
     assert!(!result.content.contains(path.to_str().unwrap()), "{}", result.content);
     result.content
+}
+
+/// The context of a call that is over.
+pub(super) async fn context_of_a_past_call() -> ToolContext {
+    let (tx, mut rx) = tokio::sync::mpsc::unbounded_channel();
+    let keeps = tool("keep", "", move |ctx: ToolContext, ()| {
+        let kept = tx.send(ctx);
+        async move { kept.map(|()| "kept").map_err(|_| ToolError::model("nobody keeps it")) }
+    });
+    let model = ScriptedModel::new([
+        Reply::new().call("c", "keep", "{}").finish(),
+        Reply::new().text("done").finish(),
+    ]);
+    let agent = Agent::builder("a", model.handle()).tool(keeps).build().unwrap();
+    results(agent.new_session().start("hi").unwrap()).await;
+    rx.recv().await.unwrap()
 }
 
 /// `root` and `outside`, beside each other.

@@ -59,7 +59,8 @@ impl Workspace {
         self.0.join(path.trim())
     }
 
-    /// The root's own path.
+    /// The root's own path: where commands run.
+    #[cfg(unix)]
     pub(super) fn root(&self) -> &Path {
         &self.0
     }

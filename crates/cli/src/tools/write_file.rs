@@ -25,10 +25,13 @@ pub(crate) fn write_file(workspace: &Workspace) -> impl Tool {
         "Creates a text file, or replaces a whole one. To change a part of a file, edit_file is better.";
     tool("write_file", describe, move |ctx: ToolContext, args: Args| {
         let workspace = workspace.clone();
-        let work =
-            move |ctx: &ToolContext| write(&|| ctx.check_open().map_err(ToolError::from), &workspace, &args);
-        async move { ctx.blocking(work).await }
+        async move { ctx.blocking(move |ctx| run(ctx, &workspace, &args)).await }
     })
+}
+
+/// Its thread cannot be stopped: a call that is over meanwhile writes nothing.
+fn run(ctx: &ToolContext, workspace: &Workspace, args: &Args) -> Result<String, ToolError> {
+    write(&|| ctx.check_open().map_err(ToolError::from), workspace, args)
 }
 
 fn write(may_still: MayStill<'_>, workspace: &Workspace, args: &Args) -> Result<String, ToolError> {

@@ -1,10 +1,12 @@
+//! Edits as an agent asks for them, and what becomes of the text.
+
 use std::{fs, path::PathBuf};
 
 use serde_json::json;
 use tempfile::TempDir;
 
 use super::*;
-use crate::tools::tests::{names, refused, told, tree};
+use crate::tools::tests::{context_of_a_past_call, names, refused, told, tree};
 
 fn edited(text: &str, old: &str, new: &str) -> Result<String, String> {
     splice::replace(text, old, new, false).map(|edited| edited.text)
@@ -61,13 +63,13 @@ async fn what_cannot_be_edited_is_said_and_stays() {
     assert!(refused(&root, "edit_file", big).await.contains("larger than 8 MiB"));
 }
 
-#[test]
-fn an_edit_whose_call_is_over_does_not_happen() {
+#[tokio::test]
+async fn an_edit_whose_call_is_over_does_not_happen() {
     let (_base, root) = with("one\n");
     let args =
         Args { path: "a.txt".into(), old_text: "one".into(), new_text: "1".into(), replace_all: false };
-    let over = || Err(ToolError::model("the call is over"));
-    assert!(edit(&over, &Workspace::open(&root).unwrap(), &args).is_err());
+    let late = run(&context_of_a_past_call().await, &Workspace::open(&root).unwrap(), &args);
+    assert!(format!("{late:?}").contains("is over"), "{late:?}");
     assert_eq!(fs::read(root.join("a.txt")).unwrap(), b"one\n");
     assert_eq!(names(&root), ["a.txt"]);
 }

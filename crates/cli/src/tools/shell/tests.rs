@@ -1,3 +1,5 @@
+//! Commands, their output, and that nothing is left of them.
+
 use std::{
     fs,
     path::{Path, PathBuf},
@@ -131,9 +133,9 @@ async fn at_the_time_limit_everything_is_killed_and_what_was_printed_is_told() {
     let (_base, root) = place();
     // Politely asked nobody would go.
     let command = format!("trap '' TERM INT HUP\n{FAMILY}\nwait");
-    let result = call(&root, "shell", json!({ "command": command, "timeout_seconds": 2 })).await;
+    let result = call(&root, "shell", json!({ "command": command, "timeout_seconds": 3 })).await;
     assert!(result.is_error());
-    assert!(result.content.contains("did not end within 2 s and was killed"), "{}", result.content);
+    assert!(result.content.contains("did not end within 3 s and was killed"), "{}", result.content);
     assert!(result.content.ends_with("\nready\n"), "{}", result.content);
     let pids = pids(&root);
     assert_eq!(pids.len(), 4);

@@ -1,3 +1,5 @@
+//! Writing where it may be, and nowhere else.
+
 use std::{
     fs,
     path::{Path, PathBuf},
@@ -7,7 +9,7 @@ use serde_json::json;
 use tempfile::TempDir;
 
 use super::*;
-use crate::tools::tests::{names, refused, told, tree};
+use crate::tools::tests::{context_of_a_past_call, names, refused, told, tree};
 
 fn place() -> (TempDir, PathBuf, PathBuf) {
     let base = tree();
@@ -167,6 +169,15 @@ fn whatever_fails_leaves_things_as_they_were() {
     assert!(write_at(&root, "a.txt", &becomes_a_directory).is_err());
     assert_eq!(names(&root), ["a.txt"]);
     assert!(root.join("a.txt").is_dir());
+}
+
+#[tokio::test]
+async fn a_write_whose_call_is_over_does_not_happen() {
+    let (_base, root, _) = place();
+    let args = Args { path: "x/a.txt".into(), content: "late".into() };
+    let late = run(&context_of_a_past_call().await, &Workspace::open(&root).unwrap(), &args);
+    assert!(format!("{late:?}").contains("is over"), "{late:?}");
+    assert_eq!(names(&root), [""; 0]);
 }
 
 #[test]
