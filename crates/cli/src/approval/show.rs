@@ -195,7 +195,7 @@ mod tests {
         let lines = "a\n".repeat(MOST_LINES + 9);
         let shown = asked("write_file", json!({"content": lines, "path": "p"}).to_string());
         assert_eq!(shown.len(), MOST_LINES + 1);
-        let words = "  NOT SHOWN: 10 more lines, 10 more characters: the call is longer than what fits here";
+        let words = "  NOT SHOWN: 11 more lines, 11 more characters: the call is longer than what fits here";
         assert_eq!(shown.last().unwrap(), words);
         let shown = asked("shell", json!({"command": "é".repeat(MOST_CHARACTERS + 5)}).to_string());
         assert!(shown.last().unwrap().starts_with("  NOT SHOWN: 0 more lines, "), "{shown:?}");

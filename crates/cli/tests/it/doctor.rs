@@ -28,10 +28,7 @@ fn with_everything_a_turn_needs_it_is_well_and_shows_no_secret() {
             assert!(!text.contains("0123456789"), "{text}");
             if !json {
                 assert!(text.ends_with("\na turn could run\n"), "{text}");
-                assert!(
-                    text.contains(&format!("{}/ answers", server.base_url())) || text.contains(" answers\n"),
-                    "{text}"
-                );
+                assert!(text.contains(&format!("http://{} answers\n", server.address())), "{text}");
                 continue;
             }
             let report: Value = serde_json::from_str(&text).unwrap();
@@ -54,13 +51,32 @@ fn with_everything_a_turn_needs_it_is_well_and_shows_no_secret() {
 }
 
 #[test]
+fn behind_a_proxy_a_server_is_not_tried() {
+    run(async {
+        let args = ["doctor", "--json", "--model", "m", "--base-url", "https://models.invalid/secret/v1"];
+        let mut command = turnwright(&args);
+        command.env("HTTPS_PROXY", "http://me:secret@127.0.0.1:9").current_dir(directory());
+        let output = command.output().await.unwrap();
+        let text = stdout(&output);
+        assert_eq!(output.status.code(), Some(0), "{text}");
+        assert!(!text.contains("secret"), "{text}");
+        let report: Value = serde_json::from_str(&text).unwrap();
+        let words = "https://models.invalid, not tried: a proxy is configured";
+        assert_eq!(check(&report, "base URL"), ("ok", words));
+    });
+}
+
+/// Arguments, variables, the check that fails, and words of its hint.
+type Problem<'a> = (&'a [&'a str], &'a [(&'a str, &'a str)], &'a str, &'a str);
+
+#[test]
 fn what_keeps_a_turn_from_running_is_a_problem_with_a_hint() {
     run(async {
         let gone = {
             let server = server([]).await;
             server.base_url()
         };
-        let cases: [(&[&str], &[(&str, &str)], &str, &str); 6] = [
+        let cases: [Problem<'_>; 6] = [
             (&["--model", "m"], &[], "OPENAI_API_KEY", "set OPENAI_API_KEY, or"),
             (&[], &[("OPENAI_API_KEY", "k")], "model", "add --model NAME"),
             (&["--model", "m", "--base-url", &gone], &[], "base URL", "is a server running there?"),
