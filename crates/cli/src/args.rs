@@ -32,8 +32,8 @@ pub(crate) struct Cli {
 pub(crate) struct Global {
     /// Print events as JSON, one object a line, and nothing else on standard output.
     ///
-    /// The last line is always, and only once, `turn_finished`. A mistake that keeps the turn from starting prints no
-    /// line.
+    /// The last line of a turn is always, and only once, `turn_finished`. A mistake that keeps the turn from starting
+    /// prints no line. `plan` and `doctor` print one object.
     #[arg(long, global = true, env = "TURNWRIGHT_JSON", value_parser = FalseyValueParser::new())]
     pub(crate) json: bool,
     /// When to use colour: `auto` means on a terminal, unless NO_COLOR is set.
@@ -123,7 +123,7 @@ pub(crate) struct AgentArgs {
     pub(crate) provider: ProviderName,
     /// The server, up to and without `/chat/completions`, for example http://127.0.0.1:8080/v1; OPENAI_BASE_URL by
     /// default.
-    #[arg(long, value_name = "URL", env = "TURNWRIGHT_BASE_URL")]
+    #[arg(long, value_name = "URL", env = "TURNWRIGHT_BASE_URL", hide_env_values = true)]
     pub(crate) base_url: Option<String>,
     /// The model, by the provider's name for it. There is no default.
     #[arg(long, value_name = "NAME", env = "TURNWRIGHT_MODEL")]

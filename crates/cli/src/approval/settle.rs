@@ -131,5 +131,11 @@ async fn settle(console: &mut Console, keyboard: &mut Keyboard, session: &Sessio
             return stopped(session, "the decision could not be recorded");
         }
     }
-    Settled { turn: session.resume().map_err(|e| e.to_string()), leaves: false }
+    match session.resume() {
+        Ok(turn) => Settled { turn: Ok(turn), leaves: false },
+        Err(e) => {
+            console.tell(&error_lines(console.errors, &e.to_string(), None)).await;
+            stopped(session, "the turn could not go on")
+        }
+    }
 }

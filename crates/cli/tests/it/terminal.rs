@@ -32,12 +32,17 @@ struct Terminal {
 impl Terminal {
     /// The program on a screen, asking this server, with the tools below this directory.
     fn open(server: &ProviderServer, root: &Path, args: &[&str]) -> Self {
+        let program = Command::new(env!("CARGO_BIN_EXE_turnwright")).args(args);
+        Self::start(program, "xterm", server, root)
+    }
+
+    fn start(program: Command, kind: &str, server: &ProviderServer, root: &Path) -> Self {
         let (pty, pts) = pty_process::open().unwrap();
         pty.resize(Size::new(40, 120)).unwrap();
-        let program = Command::new(env!("CARGO_BIN_EXE_turnwright"))
-            .args(args)
+        let program = program
             .env_clear()
-            .env("TERM", "xterm")
+            .env("PATH", std::env::var_os("PATH").unwrap())
+            .env("TERM", kind)
             .env("OPENAI_BASE_URL", server.base_url())
             .env("TURNWRIGHT_MODEL", "m")
             .env("TURNWRIGHT_TIMEOUT_IDLE", "50")
@@ -305,11 +310,63 @@ fn ctrl_c_ends_a_turn_that_asks_and_a_signal_ends_the_program() {
         terminal.sees("Fine.\n").await;
         terminal.say("again").await;
         terminal.sees("? y/n > ").await;
-        let pid = terminal.program.id().unwrap().to_string();
-        assert!(std::process::Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
+        terminate(&terminal.program.id().unwrap().to_string());
         assert_eq!(terminal.ends().await.code(), Some(130), "{}", terminal.seen);
         assert!(terminal.seen.contains("cancelled by user: SIGTERM\n"), "{}", terminal.seen);
         assert!(!root.join("x").exists());
+    });
+}
+
+fn terminate(whom: &str) {
+    assert!(std::process::Command::new("kill").args(["-TERM", "--", whom]).status().unwrap().success());
+}
+
+#[test]
+fn a_signal_at_the_prompt_leaves_the_terminal_as_it_was() {
+    run(async {
+        let server = server([]).await;
+        // The shell ignores the signal that its whole group gets, and asks the terminal afterwards.
+        let script = r#"trap "" TERM; "$0" chat; echo "code $?"; stty -a"#;
+        let program = Command::new("sh").args(["-c", script, env!("CARGO_BIN_EXE_turnwright")]);
+        let mut terminal = Terminal::start(program, "xterm", &server, &directory());
+        terminal.sees("\n> ").await;
+        terminate(&format!("-{}", terminal.program.id().unwrap()));
+        terminal.sees("code 130\n").await;
+        assert_eq!(terminal.ends().await.code(), Some(0));
+        for word in [" icanon ", " echo ", " isig "] {
+            let seen = terminal.seen.replace('\n', " ");
+            assert!(seen.contains(word), "{word}: {seen}");
+        }
+    });
+}
+
+#[test]
+fn a_terminal_that_only_prints_gets_no_escape_codes() {
+    run(async {
+        let root = directory();
+        let call = Reply::new().tool_call("s1", "shell", r#"{"command":"touch x"}"#);
+        let server =
+            server([Reply::new().reasoning("hm").text("Hello."), call, Reply::new().text("Done.")]).await;
+        let program = Command::new(env!("CARGO_BIN_EXE_turnwright")).arg("chat");
+        let mut terminal = Terminal::start(program, "dumb", &server, &root);
+        terminal.say("hi").await;
+        terminal.sees("thought: 2 characters\nHello.\n").await;
+        terminal.say("/thoughts").await;
+        terminal.sees("reasoning is shown whole\n").await;
+        terminal.say("touch it").await;
+        terminal.sees("allow shell (call s1)? y/n ").await;
+        terminal.say("y").await;
+        terminal.sees("Done.\n").await;
+        assert!(root.join("x").exists());
+        for code in [None, Some(130)] {
+            terminal.sees("> ").await;
+            terminal.press(CTRL_C).await;
+            match code {
+                None => drop(terminal.sees("once more leaves the chat\n").await),
+                code => assert_eq!(terminal.ends().await.code(), code, "{}", terminal.seen),
+            }
+        }
+        assert!(!terminal.raw.contains(&0x1b), "{}", terminal.seen);
     });
 }
 
