@@ -94,7 +94,7 @@ impl Chat {
                         continue;
                     }
                     Heard::Typed(Typed::End) => {
-                        if self.desk.keyboard.needs_prompt() {
+                        if self.desk.keyboard.needs_prompt(Wanted::Message) {
                             self.tell("\n").await;
                         }
                         return self.left();

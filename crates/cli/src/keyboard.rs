@@ -34,9 +34,9 @@ pub(crate) enum Typed {
 /// What is asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Wanted {
-    /// A message: the editor keeps it in its history.
+    /// A message, from the editor where there is one.
     Message,
-    /// An answer to a question.
+    /// An answer to a question: a plain line.
     Answer,
 }
 
@@ -68,11 +68,11 @@ impl Keyboard {
     }
 
     /// Whether somebody sees a prompt only if it is written by hand.
-    pub(crate) fn needs_prompt(&self) -> bool {
+    pub(crate) fn needs_prompt(&self, wanted: Wanted) -> bool {
         match self {
             Self::Piped(_) => false,
             #[cfg(unix)]
-            Self::Terminal(terminal) => !terminal.has_editor(),
+            Self::Terminal(terminal) => !terminal.has_editor() || wanted == Wanted::Answer,
         }
     }
 

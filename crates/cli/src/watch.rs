@@ -86,14 +86,15 @@ impl Console {
 
     /// Waits for a line. Ctrl-C is one more thing that may be typed.
     pub(crate) async fn ask(&mut self, keyboard: &mut Keyboard, prompt: &str, wanted: Wanted) -> Heard {
-        if keyboard.needs_prompt() {
+        let by_hand = keyboard.needs_prompt(wanted);
+        if by_hand {
             self.tell(prompt).await;
         }
         tokio::select! {
             typed = keyboard.ask(prompt, wanted) => Heard::Typed(typed),
             asked = self.signals.next() => match asked {
                 Asked::CtrlC => {
-                    if keyboard.needs_prompt() {
+                    if by_hand {
                         self.tell("\n").await;
                     }
                     Heard::Typed(Typed::Interrupt)

@@ -12,7 +12,7 @@ use rustyline::{
     validate::{ValidationContext, ValidationResult, Validator},
 };
 
-use super::{LONGEST_LINE, Typed, Wanted};
+use super::{LONGEST_LINE, Typed};
 
 /// How many messages the history keeps.
 const HISTORY: usize = 500;
@@ -25,21 +25,18 @@ impl Editor {
         let config = Config::builder().max_history_size(HISTORY).map_err(io::Error::other)?.build();
         let history = MemHistory::with_config(&config);
         let mut editor = rustyline::Editor::with_history(config, history).map_err(io::Error::other)?;
-        editor.set_helper(Some(Continued { allowed: false }));
+        editor.set_helper(Some(Continued));
         Ok(Self(editor))
     }
 
-    /// Reads a line; a message may have several, each but the last one ended by a backslash.
-    pub(super) fn read(&mut self, prompt: &str, wanted: Wanted) -> Typed {
-        if let Some(continued) = self.0.helper_mut() {
-            continued.allowed = wanted == Wanted::Message;
-        }
+    /// Reads a message: a line, or several, each but the last one ended by a backslash.
+    pub(super) fn read(&mut self, prompt: &str) -> Typed {
         match self.0.readline(prompt) {
             Ok(text) if text.len() > LONGEST_LINE => {
                 Typed::Refused(format!("a message is longer than {} MiB", LONGEST_LINE >> 20))
             }
             Ok(text) => {
-                if wanted == Wanted::Message && !text.trim().is_empty() {
+                if !text.trim().is_empty() {
                     // One that cannot be kept is only missing when somebody looks for it.
                     let _ = self.0.add_history_entry(text.as_str());
                 }
@@ -56,13 +53,11 @@ impl Editor {
 }
 
 /// Asks for another line after a backslash.
-struct Continued {
-    allowed: bool,
-}
+struct Continued;
 
 impl Validator for Continued {
     fn validate(&self, context: &mut ValidationContext<'_>) -> rustyline::Result<ValidationResult> {
-        Ok(match self.allowed && context.input().ends_with('\\') {
+        Ok(match context.input().ends_with('\\') {
             true => ValidationResult::Incomplete,
             false => ValidationResult::Valid(None),
         })

@@ -26,7 +26,7 @@ const ON_THEIR_WAY: usize = 16;
 /// What the thread is told.
 enum Order {
     /// Read one line in the editor.
-    Prompt(String, Wanted),
+    Prompt(String),
     /// Read all lines until woken.
     Listen,
 }
@@ -79,14 +79,15 @@ impl Terminal {
     }
 
     pub(super) async fn ask(&mut self, prompt: &str, wanted: Wanted) -> Typed {
-        if !self.has_editor {
+        // What the editor read ahead, of a paste perhaps, must not answer a question that was not there.
+        if !self.has_editor || wanted == Wanted::Answer {
             return self.listen().await;
         }
         if let Some(end) = &self.end {
             return end.clone();
         }
         if self.busy == Busy::Idle {
-            self.order(Order::Prompt(prompt.into(), wanted));
+            self.order(Order::Prompt(prompt.into()));
             self.busy = Busy::Prompting;
         }
         let typed = self.report().await;
@@ -123,14 +124,6 @@ impl Terminal {
 
     pub(super) async fn hush(&mut self) -> Vec<Typed> {
         let mut rest = Vec::new();
-        if self.busy == Busy::Prompting {
-            // Left alone by a signal; it may have come to its end since.
-            if let Ok(Report::Typed(typed)) = self.reports.try_recv() {
-                self.busy = Busy::Idle;
-                rest.push(self.noted(typed));
-            }
-            return rest;
-        }
         if self.busy == Busy::Idle && self.end.is_none() {
             self.order(Order::Listen);
             self.busy = Busy::Listening;
@@ -185,8 +178,8 @@ impl Reader {
     fn serve(mut self, ordered: &std_mpsc::Receiver<Order>) {
         while let Ok(order) = ordered.recv() {
             let report = match order {
-                Order::Prompt(prompt, wanted) => match &mut self.editor {
-                    Some(editor) => Report::Typed(editor.read(&prompt, wanted)),
+                Order::Prompt(prompt) => match &mut self.editor {
+                    Some(editor) => Report::Typed(editor.read(&prompt)),
                     None => Report::Typed(Typed::End),
                 },
                 Order::Listen => {

@@ -388,6 +388,21 @@ fn what_was_typed_before_a_question_is_no_answer() {
         terminal.sees("> y\n").await;
         assert!(!root.join("x").exists());
     });
+    // Several lines at once, as a paste without marks gives them, with an answer among them.
+    run(async {
+        let call = Reply::new().tool_call("s1", "shell", r#"{"command":"touch x"}"#);
+        let root = directory();
+        let server = server([call, Reply::new().text("No."), Reply::new().text("Why?")]).await;
+        let mut terminal = Terminal::open(&server, &root, &["chat"]);
+        terminal.sees("\n> ").await;
+        terminal.press("do it\ry\r").await;
+        terminal.sees("? y/n > ").await;
+        terminal.press("n\r").await;
+        terminal.sees("No.\n").await;
+        terminal.sees("Why?\n").await;
+        assert_eq!(messages(&server, 2).last().unwrap()["content"], "y");
+        assert!(!root.join("x").exists());
+    });
 }
 
 #[test]
