@@ -422,3 +422,22 @@ fn run_asks_on_a_terminal_too() {
         assert_eq!(std::fs::read_to_string(root.join("a")).unwrap(), "y\n");
     });
 }
+
+#[test]
+fn run_takes_no_answer_from_before_the_question() {
+    run(async {
+        let call = r#"{"command":"touch x"}"#;
+        let first = Reply::new().delay(Duration::from_millis(200)).text("Well").text("then");
+        let root = directory();
+        let server = server([first.tool_call("s1", "shell", call), Reply::new().text("No.")]).await;
+        let mut terminal = Terminal::open(&server, &root, &["run", "do it"]);
+        terminal.sees("Well").await;
+        terminal.press("y\n").await;
+        terminal.sees("1 line typed before the question: no answer\n").await;
+        terminal.sees("? y/n > ").await;
+        terminal.press("n\n").await;
+        terminal.sees("No.\n").await;
+        assert_eq!(terminal.ends().await.code(), Some(0), "{}", terminal.seen);
+        assert!(!root.join("x").exists());
+    });
+}
