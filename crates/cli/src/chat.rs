@@ -31,11 +31,15 @@ use crate::{
 pub(crate) async fn run(global: &Global, agent: Agent, args: &ChatArgs) -> Result<ExitCode, Refusal> {
     let errors = Look::of(To::Stderr, global.color);
     let answers = Look::of(To::Stdout, global.color);
-    let console = Console::new(errors)?;
+    let mut console = Console::new(errors)?;
     let is_terminal = io::stdin().is_terminal();
     let edits = is_terminal && answers.terminal && !global.json && can_edit();
     let keyboard = Keyboard::open(is_terminal, edits)
         .map_err(|e| Refusal::new(format!("standard input cannot be read: {e}")))?;
+    if is_terminal && !errors.terminal && answers.terminal && !global.json {
+        // Standard error goes elsewhere: a question there would wait for an answer unseen.
+        console.asks_on = To::Stdout;
+    }
     let session = agent.new_session();
     let plan = plan::text(&agent.plan(), &approval::asked_about(&args.agent.allow)?);
     let desk = ChatDesk::new(keyboard, session.clone(), plan, args.thoughts);
@@ -95,7 +99,7 @@ impl Chat {
                     }
                     Heard::Typed(Typed::End) => {
                         if self.desk.keyboard.needs_prompt(Wanted::Message) {
-                            self.tell("\n").await;
+                            self.console.question("\n").await;
                         }
                         return self.left();
                     }

@@ -8,7 +8,7 @@ use turnwright::{CancelCause, Outcome, TurnEventKind, TurnFinished, TurnHandle};
 use crate::{
     Output, Refusal, exit,
     keyboard::{Keyboard, Typed, Wanted},
-    output::{Look, Page, error_lines},
+    output::{Look, Page, To, error_lines},
     signals::{Asked, Signals},
     view::View,
 };
@@ -17,6 +17,8 @@ use crate::{
 pub(crate) struct Console {
     pub(crate) signals: Signals,
     pub(crate) errors: Look,
+    /// Where somebody who is asked looks.
+    pub(crate) asks_on: To,
     output: Output,
     /// What became of a standard output that failed, whatever became of the turn.
     lost: Option<u8>,
@@ -76,7 +78,7 @@ impl Console {
     pub(crate) fn new(errors: Look) -> Result<Self, Refusal> {
         let signals =
             Signals::install().map_err(|e| Refusal::new(format!("signals cannot be handled: {e}")))?;
-        Ok(Self { signals, errors, output: Output::new(), lost: None })
+        Ok(Self { signals, errors, asks_on: To::Stderr, output: Output::new(), lost: None })
     }
 
     /// Says something to the person, on standard error.
@@ -84,18 +86,27 @@ impl Console {
         self.output.tell(text).await;
     }
 
+    /// Says something to somebody who is asked.
+    pub(crate) async fn question(&mut self, text: &str) {
+        let mut page = Page::default();
+        page.push(self.asks_on, text);
+        if self.output.write(page).await.is_err() {
+            self.lost = Some(exit::FAILED);
+        }
+    }
+
     /// Waits for a line. Ctrl-C is one more thing that may be typed.
     pub(crate) async fn ask(&mut self, keyboard: &mut Keyboard, prompt: &str, wanted: Wanted) -> Heard {
         let by_hand = keyboard.needs_prompt(wanted);
         if by_hand {
-            self.tell(prompt).await;
+            self.question(prompt).await;
         }
         tokio::select! {
             typed = keyboard.ask(prompt, wanted) => Heard::Typed(typed),
             asked = self.signals.next() => match asked {
                 Asked::CtrlC => {
                     if by_hand {
-                        self.tell("\n").await;
+                        self.question("\n").await;
                     }
                     Heard::Typed(Typed::Interrupt)
                 }
@@ -157,7 +168,7 @@ impl Console {
 
     /// Writes a page, while signals are heard. Answers whether to go on.
     async fn show(&mut self, turn: &TurnHandle, page: Page, stops: &mut Stops) -> bool {
-        let Self { signals, output, errors, lost } = self;
+        let Self { signals, output, errors, lost, .. } = self;
         let written = {
             let mut written = pin!(output.write(page));
             loop {

@@ -91,7 +91,7 @@ fn stopped(session: &Session, reason: &str) -> Settled {
 
 async fn settle(console: &mut Console, keyboard: &mut Keyboard, session: &Session) -> Settled {
     // Each is seen before any is decided: an answer may be for all of them.
-    console.tell(&questions(&session.pending(), console.errors)).await;
+    console.question(&questions(&session.pending(), console.errors)).await;
     loop {
         let pending = session.pending();
         let Some(request) = pending.first() else { break };
@@ -112,12 +112,12 @@ async fn settle(console: &mut Console, keyboard: &mut Keyboard, session: &Sessio
                 Typed::Interrupt => return stopped(session, Asked::CtrlC.reason()),
                 Typed::End | Typed::Failed(_) => {
                     let all = pending.iter().map(|request| request.call.id.clone()).collect();
-                    console.tell(&format!("{NOBODY}: denied\n")).await;
+                    console.question(&format!("{NOBODY}: denied\n")).await;
                     break Answer::Deny(all, Some(NOBODY.into()));
                 }
             };
             let warning = console.errors.paint(style::WARNING, "again:");
-            console.tell(&format!("{warning} {}; answer with {CHOICES}\n", printable(&unclear))).await;
+            console.question(&format!("{warning} {}; answer with {CHOICES}\n", printable(&unclear))).await;
         };
         let now = Sources::default().clock.now();
         let decision = match answer {

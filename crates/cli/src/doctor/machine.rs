@@ -39,7 +39,7 @@ pub(super) fn terminal(color: ColorWhen, report: &mut Report) {
             false => report.add(name, Status::Missing, "not a terminal"),
         };
     }
-    if stdin && stdout && !is_dumb() {
+    if cfg!(unix) && stdin && stdout && !is_dumb() {
         report.add("line editor", Status::Ok, "`chat` has one here");
     } else {
         let check = report.add("line editor", Status::Missing, "`chat` reads plain lines here");

@@ -13,6 +13,8 @@ mod doctor;
 mod faults;
 mod human;
 mod plan;
+mod questions;
+mod screen;
 mod stop;
 mod support;
 mod terminal;
