@@ -201,11 +201,24 @@ fn calls_are_decided_one_by_one_or_together_and_nothing_else_is_an_answer() {
 #[test]
 fn stop_ends_a_turn_that_asks() {
     run(async {
-        let server = server([two_calls(), says("fine")]).await;
-        let output = talk(&server, &[], "go\n/stop\nnever mind\n").await;
-        let notes = stderr(&output);
-        assert_eq!((output.status.code(), stdout(&output).as_str()), (Some(0), "fine\n"), "{notes}");
-        assert!(notes.contains("cancelled by user: /stop\n"), "{notes}");
+        let (server, root) = (server([two_calls(), says("fine")]).await, directory());
+        let mut command = with_server("chat", &server, &[]);
+        let mut child = command.current_dir(&root).stdin(Stdio::piped()).spawn().unwrap();
+        let mut stdin = child.stdin.take().unwrap();
+        stdin.write_all(b"go\n").await.unwrap();
+        // Earlier it would end the turn before there is a question.
+        let mut notes = BufReader::new(child.stderr.take().unwrap()).lines();
+        while !notes.next_line().await.unwrap().unwrap().starts_with("answer: ") {}
+        stdin.write_all(b"/stop\nnever mind\n").await.unwrap();
+        drop(stdin);
+        let mut rest = String::new();
+        while let Some(line) = notes.next_line().await.unwrap() {
+            rest.push_str(&(line + "\n"));
+        }
+        let output = child.wait_with_output().await.unwrap();
+        assert_eq!((output.status.code(), stdout(&output).as_str()), (Some(0), "fine\n"), "{rest}");
+        assert!(rest.contains("cancelled by user: /stop\n"), "{rest}");
+        assert!(!root.join("out").exists());
     });
 }
 
