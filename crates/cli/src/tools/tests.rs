@@ -1,6 +1,6 @@
 //! Calling tools as an agent does, with nobody to ask.
 
-use std::{fs, path::Path};
+use std::{fs, path::Path, time::Duration};
 
 use futures::StreamExt;
 use serde_json::{Value, json};
@@ -34,7 +34,9 @@ pub(super) async fn results(mut turn: TurnHandle) -> Vec<ToolResult> {
 }
 
 pub(super) async fn call(root: &Path, tool: &str, arguments: Value) -> ToolResult {
-    results(turn(root, &[(tool, arguments)])).await.remove(0)
+    let results =
+        tokio::time::timeout(Duration::from_secs(60), results(turn(root, &[(tool, arguments)]))).await;
+    results.expect("the call hangs").remove(0)
 }
 
 /// The result of a call that must go well.

@@ -82,7 +82,13 @@ mod tests {
     use super::*;
 
     fn sleeper(group: &Group) -> Child {
-        group.spawn(Command::new("sleep").arg("1000")).unwrap()
+        group.spawn(Command::new("sleep").arg("1000").kill_on_drop(true)).unwrap()
+    }
+
+    /// Waits for a process that somebody killed.
+    async fn is_killed(child: &mut Child) {
+        let status = tokio::time::timeout(Duration::from_secs(60), child.wait()).await;
+        assert!(!status.expect("it lives on").unwrap().success());
     }
 
     /// What is left when this program is gone without a word: an anchor whose input has ended.
@@ -91,8 +97,8 @@ mod tests {
         let mut group = Group::new().unwrap();
         let mut sleeper = sleeper(&group);
         drop(group.anchor.stdin.take());
-        assert!(!sleeper.wait().await.unwrap().success());
-        assert!(!group.anchor.wait().await.unwrap().success());
+        is_killed(&mut sleeper).await;
+        is_killed(&mut group.anchor).await;
     }
 
     #[tokio::test]
@@ -100,7 +106,7 @@ mod tests {
         let group = Group::new().unwrap();
         let mut sleeper = sleeper(&group);
         drop(group);
-        assert!(!sleeper.wait().await.unwrap().success());
+        is_killed(&mut sleeper).await;
     }
 
     /// A command may kill its whole group, the anchor included. Until the anchor is reaped its number is nobody else's.
@@ -109,10 +115,10 @@ mod tests {
         let mut group = Group::new().unwrap();
         let mut sleeper = sleeper(&group);
         kill_process_group(group.id, Signal::KILL).unwrap();
-        sleeper.wait().await.unwrap();
+        is_killed(&mut sleeper).await;
         assert!(group.anchor.id().is_some());
         group.kill();
-        group.anchor.wait().await.unwrap();
+        is_killed(&mut group.anchor).await;
         assert!(group.anchor.id().is_none(), "from here on nothing is killed by that number");
         group.end().await;
     }
