@@ -7,12 +7,13 @@ use turnwright::{
 };
 
 use crate::{
+    approval,
     args::{AgentArgs, ProviderName, TimeoutArgs},
     refusal::Refusal,
     tools::{self, Workspace},
 };
 
-const KEY: &str = "OPENAI_API_KEY";
+pub(crate) const KEY: &str = "OPENAI_API_KEY";
 const BASE_URL: &str = "OPENAI_BASE_URL";
 
 const INSTRUCTIONS: &str = "You help a person at a terminal. With your tools you can list, search, read, write and edit \
@@ -27,7 +28,12 @@ pub(crate) fn is_provider_configured() -> bool {
 
 /// The agent these options describe.
 pub(crate) fn build(args: &AgentArgs) -> Result<Agent, Refusal> {
-    let model = model(args)?;
+    finish(builder(args, model(args)?)?)
+}
+
+/// An agent with this model, and everything else as these options say.
+pub(crate) fn builder(args: &AgentArgs, model: ModelHandle) -> Result<AgentBuilder, Refusal> {
+    let asks = approval::asked_about(&args.allow)?;
     let workspace = workspace(args)?;
     let limits = Limits { iterations: args.max_iterations, ..Limits::default() };
     let agent = Agent::builder("turnwright", model).instructions(INSTRUCTIONS).limits(limits);
@@ -35,7 +41,7 @@ pub(crate) fn build(args: &AgentArgs) -> Result<Agent, Refusal> {
         Some(deadline) => agent.deadline(deadline),
         None => agent,
     };
-    finish(with_gated_tools(with_tools(agent, &workspace), &workspace))
+    Ok(with_gated_tools(with_tools(agent, &workspace), &workspace).gate(AskFor::tools(asks)))
 }
 
 /// Adds the read-only tools.
@@ -47,29 +53,44 @@ pub(crate) fn with_tools(agent: AgentBuilder, workspace: &Workspace) -> AgentBui
         .tool(tools::current_time())
 }
 
-/// Adds the tools that change something, and the gate that asks about each call of one.
+/// Adds the tools that change something.
 fn with_gated_tools(agent: AgentBuilder, workspace: &Workspace) -> AgentBuilder {
     let agent = agent.tool(tools::write_file(workspace)).tool(tools::edit_file(workspace));
     #[cfg(unix)]
     let agent = agent.tool(tools::shell(workspace));
-    agent.gate(AskFor::tools(tools::GATED))
+    agent
 }
 
 pub(crate) fn finish(agent: AgentBuilder) -> Result<Agent, Refusal> {
     agent.build().map_err(|e| Refusal::new(e.to_string()))
 }
 
-fn model(args: &AgentArgs) -> Result<ModelHandle, Refusal> {
-    let ProviderName::Openai = args.provider;
+/// The base URL that was given, if one was.
+pub(crate) fn base_url(args: &AgentArgs) -> Option<String> {
     let given = args.base_url.as_ref().filter(|url| !url.trim().is_empty()).cloned();
-    let (key, base_url) = (var(KEY), given.or_else(|| var(BASE_URL)));
+    given.or_else(|| var(BASE_URL))
+}
+
+/// The model that was named, if one was.
+pub(crate) fn model_name(args: &AgentArgs) -> Option<&str> {
+    args.model.as_deref().map(str::trim).filter(|model| !model.is_empty())
+}
+
+/// Whether there is a provider to ask, with these options.
+pub(crate) fn has_provider(args: &AgentArgs) -> bool {
+    var(KEY).is_some() || base_url(args).is_some()
+}
+
+pub(crate) fn model(args: &AgentArgs) -> Result<ModelHandle, Refusal> {
+    let ProviderName::Openai = args.provider;
+    let (key, base_url) = (var(KEY), base_url(args));
     if key.is_none() && base_url.is_none() {
         return Err(Refusal::new("no provider is configured").hint(format!(
             "set {KEY}, or for a server without keys {BASE_URL} or --base-url; `turnwright` alone demonstrates \
              itself without a provider"
         )));
     }
-    let Some(model) = args.model.as_ref().filter(|model| !model.trim().is_empty()) else {
+    let Some(model) = model_name(args) else {
         let refusal = Refusal::new("no model is named");
         return Err(refusal.hint("add --model NAME or set TURNWRIGHT_MODEL; the provider says which it has"));
     };
@@ -83,7 +104,7 @@ fn model(args: &AgentArgs) -> Result<ModelHandle, Refusal> {
     let client = client.build().map_err(|ErrorInfo { message, .. }| {
         Refusal::new(message).hint("check --base-url, OPENAI_BASE_URL and OPENAI_API_KEY")
     })?;
-    Ok(ModelHandle::new(client, model.trim()))
+    Ok(ModelHandle::new(client, model))
 }
 
 fn timeouts(args: &TimeoutArgs) -> Timeouts {
@@ -97,7 +118,7 @@ fn timeouts(args: &TimeoutArgs) -> Timeouts {
     }
 }
 
-fn workspace(args: &AgentArgs) -> Result<Workspace, Refusal> {
+pub(crate) fn workspace(args: &AgentArgs) -> Result<Workspace, Refusal> {
     Workspace::open(&args.tool_root).map_err(|why| {
         let root = args.tool_root.display();
         Refusal::new(format!("the tool root {root} cannot be used: {why}"))
@@ -106,6 +127,6 @@ fn workspace(args: &AgentArgs) -> Result<Workspace, Refusal> {
 }
 
 /// A variable that says something: blank ones are as good as unset.
-fn var(name: &str) -> Option<String> {
+pub(crate) fn var(name: &str) -> Option<String> {
     env::var(name).ok().filter(|value| !value.trim().is_empty())
 }

@@ -16,8 +16,8 @@ Environment:
 
 /// Runs turns of an LLM agent.
 ///
-/// Without a command, and with no provider configured, it demonstrates itself with a recorded model: no key and no
-/// network are needed.
+/// Without a command it demonstrates itself with a recorded model when no provider is configured: no key and no network
+/// are needed. With a provider it is `chat` on a terminal.
 #[derive(Debug, Parser)]
 #[command(name = "turnwright", version, disable_help_subcommand = true, max_term_width = 100, after_help = after_help())]
 pub(crate) struct Cli {
@@ -32,8 +32,8 @@ pub(crate) struct Cli {
 pub(crate) struct Global {
     /// Print events as JSON, one object a line, and nothing else on standard output.
     ///
-    /// The last line is always, and only once, `turn_finished`. A mistake that keeps the turn from starting prints no
-    /// line.
+    /// The last line of a turn is always, and only once, `turn_finished`. A mistake that keeps the turn from starting
+    /// prints no line. `plan` and `doctor` print one object.
     #[arg(long, global = true, env = "TURNWRIGHT_JSON", value_parser = FalseyValueParser::new())]
     pub(crate) json: bool,
     /// When to use colour: `auto` means on a terminal, unless NO_COLOR is set.
@@ -55,11 +55,49 @@ pub(crate) enum Command {
     ///
     /// The answer goes to standard output as it comes; reasoning, tool calls, usage and errors go to standard error. The
     /// model may use tools: read_file, list_dir and search below --tool-root, and current_time. It may ask for
-    /// write_file and edit_file below --tool-root, and for shell, which runs commands there: each call of these needs
-    /// approval, and where nobody can be asked the turn ends as suspended and nothing of it runs. Ctrl-C cancels the
-    /// turn, a second one drops its work at once, a third one leaves the program.
+    /// write_file and edit_file below --tool-root, and for shell, which runs commands there: you are asked about each
+    /// call of these, unless --allow lets it run. Where standard input or standard error is no terminal, and with --json,
+    /// the turn ends as suspended and nothing of such a call runs. Ctrl-C cancels the turn, a second one drops its work
+    /// at once, a third one leaves the program.
     #[command(after_help = after_help())]
     Run(RunArgs),
+    /// Hold a conversation: turns of one session, one after the other.
+    ///
+    /// On a terminal there is a line editor; a line that ends in a backslash goes on. Ctrl-C cancels the turn and keeps
+    /// the session, at the prompt two of them leave, Ctrl-D leaves as well. /help lists the commands. In a pipe each line
+    /// is a message or a command; answers go to standard output and all else to standard error; the exit code is that of
+    /// the last turn. Tools that change something are asked about first: answer y or n.
+    #[command(after_help = after_help())]
+    Chat(ChatArgs),
+    /// Show what an agent with these options has: tools, interceptors, hooks, limits. Asks no model and needs none.
+    #[command(after_help = after_help())]
+    Plan(PlanArgs),
+    /// Check what a turn needs, and what is there: providers, local servers, terminal, tool root.
+    ///
+    /// Exits with 0 when a turn could run and with 1 when something keeps it from running. Prints no secret.
+    #[command(after_help = after_help())]
+    Doctor(DoctorArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ChatArgs {
+    /// Show reasoning whole and not as one line with a count; /thoughts changes it.
+    #[arg(long, env = "TURNWRIGHT_THOUGHTS", value_parser = FalseyValueParser::new())]
+    pub(crate) thoughts: bool,
+    #[command(flatten)]
+    pub(crate) agent: AgentArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct PlanArgs {
+    #[command(flatten)]
+    pub(crate) agent: AgentArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct DoctorArgs {
+    #[command(flatten)]
+    pub(crate) agent: AgentArgs,
 }
 
 #[derive(Debug, Args)]
@@ -85,7 +123,7 @@ pub(crate) struct AgentArgs {
     pub(crate) provider: ProviderName,
     /// The server, up to and without `/chat/completions`, for example http://127.0.0.1:8080/v1; OPENAI_BASE_URL by
     /// default.
-    #[arg(long, value_name = "URL", env = "TURNWRIGHT_BASE_URL")]
+    #[arg(long, value_name = "URL", env = "TURNWRIGHT_BASE_URL", hide_env_values = true)]
     pub(crate) base_url: Option<String>,
     /// The model, by the provider's name for it. There is no default.
     #[arg(long, value_name = "NAME", env = "TURNWRIGHT_MODEL")]
@@ -95,6 +133,12 @@ pub(crate) struct AgentArgs {
     /// They cannot leave it, but for shell: its commands begin there and may do whatever you may.
     #[arg(long, value_name = "DIR", default_value = ".", env = "TURNWRIGHT_TOOL_ROOT")]
     pub(crate) tool_root: PathBuf,
+    /// Let these tools run without asking: write_file, edit_file, shell. Repeat it or separate them by commas.
+    ///
+    /// `shell` runs any command with your rights: it can do anything you can, outside of the tool root too. There is no
+    /// word for all of them.
+    #[arg(long, value_name = "TOOL", value_delimiter = ',', env = "TURNWRIGHT_ALLOW")]
+    pub(crate) allow: Vec<String>,
     /// How many times the model may be asked.
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..), env = "TURNWRIGHT_MAX_ITERATIONS")]
     pub(crate) max_iterations: u32,

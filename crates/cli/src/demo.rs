@@ -19,16 +19,17 @@ use self::{
 use crate::{
     Global, Refusal, agent,
     output::{Look, To},
-    run::{Watch, signals},
     tools::Workspace,
     view::{Json, View},
+    watch::{Console, Silence},
 };
 
 const QUESTION: &str = "What lies in this directory, and what time is it?";
 
 /// Runs it.
 pub(crate) async fn run(global: &Global) -> Result<ExitCode, Refusal> {
-    let signals = signals()?;
+    let errors = Look::of(To::Stderr, global.color);
+    let mut console = Console::new(errors)?;
     let refused = |e: &dyn std::fmt::Display| Refusal::new(format!("the demonstration cannot be shown: {e}"));
     // Its socket and its tasks end with this value.
     let server = recording::serve().await.map_err(|e| refused(&e))?;
@@ -50,16 +51,15 @@ pub(crate) async fn run(global: &Global) -> Result<ExitCode, Refusal> {
     let steer = Steer { sources, channel, scope: ControlScope::session(session.clone()) };
     let steering = tokio::spawn(steer.once(text_shown.clone()));
 
-    let errors = Look::of(To::Stderr, global.color);
     let session = agent.open_session(session).await.map_err(|e| refused(&e))?;
     let turn = session.start(QUESTION).map_err(|e| refused(&e))?;
     let view: Box<dyn View> = match global.json {
         true => Box::new(Json::new(errors)),
         false => Box::new(Screen::new(Look::of(To::Stdout, global.color), notes, &agent.plan())),
     };
-    let code = Watch::new(turn, signals, errors).until_finished(&mut Starts { view, text_shown }).await;
+    let (leg, _) = console.watch(turn, &mut Starts { view, text_shown }, &mut Silence).await;
     steering.abort();
-    Ok(code)
+    Ok(console.code(&leg).into())
 }
 
 /// Says when the first text is there, beside what it shows: that is when somebody would speak up.

@@ -13,11 +13,12 @@ pub(crate) const CANCELLED: u8 = 130;
 pub(crate) const HELP: &str = "\
 Exit codes:
   0    the turn completed
-  1    it failed, or its output could not be written
+  1    it failed, or its output could not be written; `doctor` found a problem
   2    usage or configuration; nothing was run
   3    it is suspended or drained
   4    it reached a limit or its deadline, or repeats itself
-  130  it was cancelled, or whoever read its output went away";
+  130  it was cancelled, or whoever read its output went away
+`chat` exits with 0 on a terminal, and in a pipe with the code of its last turn";
 
 /// The code of a leg that ended so.
 pub(crate) fn code(outcome: Outcome) -> u8 {

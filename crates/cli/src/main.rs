@@ -1,17 +1,27 @@
 //! The `turnwright` program.
 
 mod agent;
+mod approval;
 mod args;
+mod chat;
 mod demo;
+mod doctor;
 mod exit;
+mod keyboard;
 mod output;
+mod plan;
 mod refusal;
 mod run;
 mod signals;
 mod tools;
 mod view;
+mod watch;
 
-use std::process::ExitCode;
+use std::{
+    env,
+    io::{self, IsTerminal},
+    process::ExitCode,
+};
 
 use clap::{CommandFactory, Parser, error::ErrorKind};
 
@@ -40,9 +50,21 @@ fn dispatch(global: &Global, command: Option<Command>) -> Result<ExitCode, Refus
             let agent = agent::build(&args.agent)?;
             block_on(run::turn(global, agent, args.session, prompt))
         }
+        Some(Command::Chat(args)) => {
+            let agent = agent::build(&args.agent)?;
+            block_on(chat::run(global, agent, &args))
+        }
+        Some(Command::Plan(args)) => plan::show(global, &args.agent),
+        Some(Command::Doctor(args)) => block_on(doctor::examine(global, &args.agent)),
         None if !agent::is_provider_configured() => block_on(demo::run(global)),
+        None if io::stdin().is_terminal() && io::stdout().is_terminal() => {
+            // Whatever was given is for every command.
+            let Cli { global, command } = Cli::parse_from(env::args_os().chain(["chat".into()]));
+            dispatch(&global, command)
+        }
         None => {
-            let message = "a command is needed: a provider is configured, so there is nothing to demonstrate";
+            let message = "a command is needed: a provider is configured, so there is nothing to demonstrate, and `chat` \
+                needs a terminal to be meant without its name";
             Cli::command().error(ErrorKind::MissingSubcommand, message).exit()
         }
     }

@@ -2,13 +2,15 @@
 
 use std::{
     env,
+    ffi::OsString,
     io::{self, IsTerminal, Write},
+    process::ExitCode,
 };
 
 use anstyle::Style;
 use tokio::io::{AsyncWriteExt, Stderr, Stdout};
 
-use crate::{args::ColorWhen, refusal::Refusal, view::printable};
+use crate::{args::ColorWhen, exit, refusal::Refusal, view::printable};
 
 /// Where text goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,6 +37,8 @@ impl Page {
 pub(crate) struct Look {
     pub(crate) color: bool,
     pub(crate) terminal: bool,
+    /// A terminal that cannot go back in a line.
+    pub(crate) dumb: bool,
 }
 
 impl Look {
@@ -43,19 +47,32 @@ impl Look {
             To::Stdout => io::stdout().is_terminal(),
             To::Stderr => io::stderr().is_terminal(),
         };
-        let set = |name: &str| env::var_os(name).filter(|value| !value.is_empty());
-        let dumb = set("TERM").is_some_and(|term| term == "dumb");
+        let dumb = is_dumb();
         let color = match when {
             ColorWhen::Always => true,
             ColorWhen::Never => false,
-            ColorWhen::Auto => terminal && !dumb && set("NO_COLOR").is_none(),
+            ColorWhen::Auto => terminal && !dumb && !is_colour_refused(),
         };
-        Self { color, terminal }
+        Self { color, terminal, dumb }
     }
 
     pub(crate) fn paint(self, style: Style, text: &str) -> String {
         if self.color { format!("{style}{text}{style:#}") } else { text.to_owned() }
     }
+}
+
+/// Whether the terminal only prints: it knows no escape codes.
+pub(crate) fn is_dumb() -> bool {
+    set("TERM").is_some_and(|term| term == "dumb")
+}
+
+/// Whether the environment asks for no colour.
+pub(crate) fn is_colour_refused() -> bool {
+    set("NO_COLOR").is_some()
+}
+
+fn set(name: &str) -> Option<OsString> {
+    env::var_os(name).filter(|value| !value.is_empty())
 }
 
 /// Standard output and standard error. Writing waits on other threads than those the turn runs on, so that a reader who
@@ -103,6 +120,19 @@ impl Output {
 async fn all(to: &mut (impl AsyncWriteExt + Unpin), text: &str) -> io::Result<()> {
     to.write_all(text.as_bytes()).await?;
     to.flush().await
+}
+
+/// Prints a whole text while no turn runs. Answers the exit code.
+pub(crate) fn print(text: &str, when: ColorWhen) -> ExitCode {
+    let mut stdout = io::stdout().lock();
+    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(e) if e.kind() == io::ErrorKind::BrokenPipe => exit::CANCELLED.into(),
+        Err(e) => {
+            refuse(&Refusal::new(format!("standard output cannot be written: {e}")), when);
+            exit::FAILED.into()
+        }
+    }
 }
 
 /// Says why nothing was run.

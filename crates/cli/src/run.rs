@@ -1,19 +1,20 @@
-//! `run`: one turn, from a prompt to an exit code; and what it shares with the demonstration.
+//! `run`: one turn, from a prompt to an exit code.
 
 use std::{
-    io::{self, Read},
-    pin::pin,
+    future::pending,
+    io::{self, IsTerminal, Read},
     process::ExitCode,
 };
 
-use futures::StreamExt;
-use turnwright::{Agent, CancelCause, Outcome, SessionId, TurnEventKind, TurnHandle};
+use turnwright::{Agent, Outcome, SessionId};
 
 use crate::{
-    Global, Output, Refusal, exit,
-    output::{Look, Page, To, error_lines},
-    signals::{Asked, Signals},
-    view::{Human, Json, View},
+    Global, Refusal,
+    approval::{self, Cleared, Desk},
+    keyboard::{Keyboard, Typed},
+    output::{Look, To, style},
+    view::{Human, Json, Manner, View, counted},
+    watch::{Aside, Console, Leg, Remark},
 };
 
 /// The longest prompt that is read from standard input.
@@ -47,162 +48,61 @@ pub(crate) async fn turn(
     session: Option<SessionId>,
     prompt: String,
 ) -> Result<ExitCode, Refusal> {
-    let signals = signals()?;
+    let errors = Look::of(To::Stderr, global.color);
+    let mut console = Console::new(errors)?;
     let session = match session {
         Some(id) => agent.open_session(id).await.map_err(|e| Refusal::new(e.to_string()))?,
         None => agent.new_session(),
     };
-    let errors = Look::of(To::Stderr, global.color);
+    let mut desk = RunDesk::open(errors.terminal && !global.json)?;
+    let manner = Manner { asks: desk.0.is_some(), ..Manner::default() };
     let mut view: Box<dyn View> = match global.json {
         true => Box::new(Json::new(errors)),
-        false => Box::new(Human::new(Look::of(To::Stdout, global.color), errors)),
+        false => Box::new(Human::new(Look::of(To::Stdout, global.color), errors, manner)),
     };
     let turn = session.start(prompt).map_err(|e| Refusal::new(e.to_string()))?;
-    Ok(Watch::new(turn, signals, errors).until_finished(&mut *view).await)
-}
-
-/// From here on a signal cancels the turn.
-pub(crate) fn signals() -> Result<Signals, Refusal> {
-    Signals::install().map_err(|e| Refusal::new(format!("signals cannot be handled: {e}")))
-}
-
-/// A turn that is shown, and that whoever sits in front of the program can stop.
-pub(crate) struct Watch {
-    turn: TurnHandle,
-    signals: Signals,
-    output: Output,
-    errors: Look,
-    asked: u32,
-    /// What became of a standard output that failed, whatever became of the turn.
-    lost: Option<u8>,
-}
-
-impl Watch {
-    pub(crate) fn new(turn: TurnHandle, signals: Signals, errors: Look) -> Self {
-        Self { turn, signals, output: Output::new(), errors, asked: 0, lost: None }
+    let (leg, _) = approval::to_the_end(&mut console, &session, turn, &mut *view, &mut desk).await;
+    if matches!(&leg, Leg::Over(Some(finished)) if finished.outcome == Outcome::Suspended) {
+        let hint = errors.paint(style::HINT, "hint:");
+        console.tell(&format!("{hint} {}\n", approval::nobody_to_ask(&session))).await;
     }
+    Ok(console.code(&leg).into())
+}
 
-    /// Shows every event and waits for the last one.
-    pub(crate) async fn until_finished(mut self, view: &mut dyn View) -> ExitCode {
-        let mut ended = None;
-        loop {
-            let event = tokio::select! {
-                event = self.turn.next() => event,
-                asked = self.signals.next() => {
-                    if stop(&self.turn, &mut self.asked, asked) {
-                        continue;
-                    }
-                    return exit::CANCELLED.into();
-                }
-            };
-            let Some(event) = event else { break };
-            if let TurnEventKind::TurnFinished(finished) = &event.kind {
-                ended = Some(finished.outcome);
-            }
-            let mut page = Page::default();
-            view.event(&event, &mut page);
-            if !self.show(page).await {
-                return exit::CANCELLED.into();
-            }
+/// Somebody at a terminal can be asked about calls; nothing is read otherwise.
+struct RunDesk(Option<Keyboard>);
+
+impl RunDesk {
+    /// Somebody is there when standard input is a terminal too.
+    fn open(may_ask: bool) -> Result<Self, Refusal> {
+        if !may_ask || !cfg!(unix) || !io::stdin().is_terminal() {
+            return Ok(Self(None));
         }
-        // Every stream of events ends with the outcome; without one the turn is lost, which is a failure.
-        self.lost.unwrap_or_else(|| exit::code(ended.unwrap_or(Outcome::Failed))).into()
+        let keyboard = Keyboard::open(true, false);
+        keyboard
+            .map(|keyboard| Self(Some(keyboard)))
+            .map_err(|e| Refusal::new(format!("the terminal cannot be read: {e}")))
+    }
+}
+
+impl Aside for RunDesk {
+    async fn next(&mut self) -> Remark {
+        pending().await
+    }
+}
+
+impl Desk for RunDesk {
+    fn keyboard(&mut self) -> Option<&mut Keyboard> {
+        self.0.as_mut()
     }
 
-    /// Writes a page, while signals are heard. Answers whether to go on.
-    async fn show(&mut self, page: Page) -> bool {
-        let Self { turn, signals, output, errors, asked, lost } = self;
-        let written = {
-            let mut written = pin!(output.write(page));
-            loop {
-                tokio::select! {
-                    written = &mut written => break written,
-                    signal = signals.next() => {
-                        if !stop(turn, asked, signal) {
-                            return false;
-                        }
-                    }
-                }
-            }
+    async fn clear(&mut self) -> Cleared {
+        let Some(keyboard) = &mut self.0 else { return Cleared::default() };
+        let early = keyboard.hush().await.into_iter().filter(|typed| matches!(typed, Typed::Line(_))).count();
+        let notes = match early {
+            0 => String::new(),
+            n => format!("{} typed before the question: no answer\n", counted(n as u64, "line")),
         };
-        if let Err(e) = written {
-            // Whoever closed the pipe has what they wanted; a full disk is nobody's wish.
-            let is_closed = e.kind() == io::ErrorKind::BrokenPipe;
-            let reason = if is_closed { "standard output was closed" } else { "standard output failed" };
-            turn.cancel(CancelCause::requested("user").reason(reason));
-            *lost = Some(if is_closed { exit::CANCELLED } else { exit::FAILED });
-            if !is_closed {
-                let message = format!("standard output cannot be written: {e}");
-                output.tell(&error_lines(*errors, &message, None)).await;
-            }
-        }
-        true
-    }
-}
-
-/// Cancels first, drops the work at the second time, and gives up waiting at the third, for a reader of our output who
-/// does not read.
-fn stop(turn: &TurnHandle, asked: &mut u32, signal: Asked) -> bool {
-    *asked += 1;
-    let cause = CancelCause::requested("user").reason(signal.reason());
-    match asked {
-        1 => drop(turn.cancel(cause)),
-        2 => drop(turn.interrupt(cause)),
-        _ => return false,
-    }
-    true
-}
-
-#[cfg(test)]
-mod tests {
-    use std::{sync::Arc, time::Duration};
-
-    use tokio::sync::Notify;
-    use turnwright::testkit::{Reply, ScriptedModel, virtual_sources};
-    use turnwright::{Around, Exit, Next, ToolCall, ToolResult, TurnContext, interceptor, scope};
-
-    use super::*;
-
-    /// Never lets go of a call, cancelled or not.
-    struct Holds(Arc<Notify>);
-
-    impl Around<scope::ToolCall> for Holds {
-        async fn around(
-            &self,
-            _: &TurnContext,
-            call: ToolCall,
-            next: Next<'_, scope::ToolCall>,
-        ) -> Result<ToolResult, Exit> {
-            drop(next.run(call).await);
-            self.0.notify_one();
-            std::future::pending().await
-        }
-    }
-
-    /// How long a turn that does not let go takes to end once it was stopped so often.
-    async fn takes(times: u32) -> Duration {
-        let model = ScriptedModel::new([Reply::new().call("c", "current_time", "{}").finish()]);
-        let (sources, held) = (virtual_sources(1), Arc::new(Notify::new()));
-        let agent = Agent::builder("a", model.handle())
-            .tool(crate::tools::current_time())
-            .interceptor(interceptor!(Holds(held.clone())))
-            .sources(sources.clone());
-        let mut turn = agent.build().unwrap().new_session().start("hi").unwrap();
-        held.notified().await;
-        let (began, mut asked) = (sources.clock.instant(), 0);
-        for _ in 0..times {
-            assert!(stop(&turn, &mut asked, Asked::CtrlC));
-        }
-        assert_eq!(turn.outcome().await.outcome(), Outcome::Cancelled);
-        sources.clock.instant().duration_since(began)
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn the_second_ctrl_c_drops_the_work_and_the_third_gives_up() {
-        assert!(takes(1).await >= Duration::from_millis(50), "the work has its grace");
-        assert_eq!(takes(2).await, Duration::ZERO);
-        let turn = Agent::builder("a", ScriptedModel::new([Reply::new().silence()]).handle());
-        let turn = turn.build().unwrap().new_session().start("hi").unwrap();
-        assert!(!stop(&turn, &mut 2, Asked::CtrlC));
+        Cleared { notes, stop: None }
     }
 }

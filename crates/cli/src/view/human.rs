@@ -1,9 +1,11 @@
 //! A turn for people: the answer on standard output, everything else on standard error.
 
-use jiff::Timestamp;
-use turnwright::{ToolCall, ToolResult, TurnEvent, TurnEventKind, TurnFinished};
+use std::time::Duration;
 
-use super::{View, counted, ending, one_line, printable, seconds, tokens};
+use jiff::Timestamp;
+use turnwright::{Outcome, ToolCall, ToolResult, TurnEvent, TurnEventKind, TurnFinished};
+
+use super::{View, counted, ending, one_line, printable, seconds, spelled, tokens};
 use crate::output::{Look, Page, To, style};
 
 /// How much of a call's arguments and of its result is shown.
@@ -20,6 +22,18 @@ pub(crate) struct Human {
     shown: Shown,
     /// Events were dropped: what is shown may not be all.
     lagged: bool,
+    manner: Manner,
+    /// How long the legs before this one took.
+    spent: Duration,
+}
+
+/// How much is shown.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Manner {
+    /// Reasoning is one line with a count.
+    pub(crate) folds_thoughts: bool,
+    /// Somebody is asked about calls that wait for a decision: this need not say so.
+    pub(crate) asks: bool,
 }
 
 /// The text of the last model call that is on standard output.
@@ -34,12 +48,20 @@ struct Shown {
 #[derive(Default)]
 struct Thought {
     characters: u64,
+    /// It is on the screen already.
+    is_shown: bool,
     /// What is on the screen does not end its line.
     mid_line: bool,
 }
 
+impl Thought {
+    fn folded(&self) -> String {
+        format!("thought: {}", counted(self.characters, "character"))
+    }
+}
+
 impl Human {
-    pub(crate) fn new(answer: Look, notes: Look) -> Self {
+    pub(crate) fn new(answer: Look, notes: Look, manner: Manner) -> Self {
         Self {
             answer,
             notes,
@@ -48,6 +70,8 @@ impl Human {
             thought: None,
             shown: Shown::default(),
             lagged: false,
+            manner,
+            spent: Duration::ZERO,
         }
     }
 
@@ -65,25 +89,34 @@ impl Human {
         }
     }
 
-    /// Reasoning is shown as it comes where somebody watches, else it is only counted.
+    /// Reasoning is shown as it comes where somebody watches, or a count of it; else it is only counted.
     fn reasoning(&mut self, text: &str, page: &mut Page) {
-        if self.thought.is_none() && self.notes.terminal {
+        let shows = self.notes.terminal && !self.manner.folds_thoughts;
+        let counts = self.notes.terminal && !shows && !self.notes.dumb;
+        if self.thought.is_none() && (shows || counts) {
             self.end_line(page);
+        }
+        if self.thought.is_none() && shows {
             page.push(To::Stderr, self.notes.paint(style::DIM, "thinking: "));
         }
+        let notes = self.notes;
         let thought = self.thought.get_or_insert_default();
         thought.characters += text.chars().count() as u64;
-        if self.notes.terminal {
+        if shows {
             thought.mid_line = !text.ends_with('\n');
-            page.push(To::Stderr, self.notes.paint(style::DIM, &printable(text)));
+            page.push(To::Stderr, notes.paint(style::DIM, &printable(text)));
+        } else if counts {
+            // A larger count covers a smaller one.
+            thought.mid_line = true;
+            page.push(To::Stderr, format!("\r{}", notes.paint(style::DIM, &thought.folded())));
         }
+        thought.is_shown = shows || counts;
     }
 
     fn end_thought(&mut self, page: &mut Page) {
         let Some(thought) = self.thought.take() else { return };
-        if !self.notes.terminal {
-            let folded = format!("thought: {}\n", counted(thought.characters, "character"));
-            page.push(To::Stderr, folded);
+        if !thought.is_shown {
+            page.push(To::Stderr, thought.folded() + "\n");
         } else if thought.mid_line {
             page.push(To::Stderr, "\n");
         }
@@ -159,8 +192,14 @@ impl Human {
             self.text(&finished.content, page);
             self.end_text(page);
         }
+        let took = self.began.and_then(|began| Duration::try_from(at.duration_since(began)).ok());
+        if self.manner.asks && finished.outcome == Outcome::Suspended {
+            // The turn goes on; how long somebody thinks is not its time.
+            self.spent += took.unwrap_or_default();
+            return;
+        }
         page.push(To::Stderr, ending(finished, self.notes));
-        let took = self.began.and_then(|began| at.duration_since(began).try_into().ok()).map(seconds);
+        let took = took.map(|took| seconds(self.spent + took));
         let calls = counted(finished.iterations.into(), "model call");
         let mut line = format!("{}, {calls}", tokens(&finished.usage));
         if let Some(took) = took {
@@ -195,8 +234,14 @@ impl View for Human {
                 self.warn("retry:", &format!("attempt {attempt} at the model call"), page);
             }
             TurnEventKind::HookFailed(failure) => self.warn("warning:", &failure.to_string(), page),
+            TurnEventKind::ApprovalRequested(_) if self.manner.asks => self.end_text(page),
             TurnEventKind::ApprovalRequested(request) => {
                 self.warn("approval:", &format!("call {} needs a decision", request.call.id), page);
+            }
+            TurnEventKind::ApprovalResolved { id, allowed, actor } => {
+                let word = if *allowed { "approved:" } else { "denied:" };
+                let line = format!("{word} call {}, by {}", spelled(id.as_str()), spelled(actor));
+                self.note(&self.notes.paint(style::DIM, &line), page);
             }
             TurnEventKind::Command { command, fate, .. } => {
                 self.warn("command:", &format!("{command:?} {fate:?}"), page);
@@ -211,5 +256,11 @@ impl View for Human {
             // What is left is only for programs, or comes again in a form for people.
             _ => {}
         }
+    }
+
+    fn aside(&mut self, text: &str, page: &mut Page) {
+        self.end_thought(page);
+        self.end_line(page);
+        page.push(To::Stderr, text);
     }
 }

@@ -6,10 +6,17 @@
     reason = "a test: the helpers of tests count as such"
 )]
 
+mod allow;
+mod chat;
 mod demo;
+mod doctor;
 mod faults;
 mod human;
+mod plan;
+mod questions;
+mod screen;
 mod stop;
 mod support;
+mod terminal;
 mod tools;
 mod usage;

@@ -10,7 +10,7 @@ use std::{
 
 use jiff::Timestamp;
 use serde_json::Value;
-use tokio::process::Command;
+use tokio::{io::AsyncWriteExt, process::Command};
 use turnwright_testkit::provider::{ProviderServer, Reply};
 
 /// Runs a test with real time: sockets and a paused clock do not go together.
@@ -30,7 +30,34 @@ pub(crate) fn turnwright(args: &[&str]) -> Command {
 
 /// `run` against this server, with limits so short that a test can wait for them.
 pub(crate) fn ask(server: &ProviderServer, args: &[&str]) -> Command {
-    let mut command = turnwright(&["run"]);
+    with_server("run", server, args)
+}
+
+/// `chat` in a pipe, fed with this.
+pub(crate) async fn talk(server: &ProviderServer, args: &[&str], input: impl AsRef<[u8]>) -> Output {
+    let mut command = with_server("chat", server, args);
+    feed(command.current_dir(directory()), input).await
+}
+
+/// Runs a command with this as its standard input.
+pub(crate) async fn feed(command: &mut Command, input: impl AsRef<[u8]>) -> Output {
+    let mut child = command.stdin(Stdio::piped()).spawn().unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    let (written, output) = tokio::join!(
+        async move {
+            let written = stdin.write_all(input.as_ref()).await;
+            drop(stdin);
+            written
+        },
+        child.wait_with_output()
+    );
+    written.unwrap();
+    output.unwrap()
+}
+
+/// A command that asks this server, with limits so short that a test can wait for them.
+pub(crate) fn with_server(command: &str, server: &ProviderServer, args: &[&str]) -> Command {
+    let mut command = turnwright(&[command]);
     command.args(args).env("OPENAI_BASE_URL", server.base_url()).env("TURNWRIGHT_MODEL", "m");
     command.env("TURNWRIGHT_TIMEOUT_CONNECT", "5").env("TURNWRIGHT_TIMEOUT_FIRST_BYTE", "5");
     command.env("TURNWRIGHT_TIMEOUT_IDLE", "0.5").env("TURNWRIGHT_TIMEOUT_TOTAL", "10");

@@ -1,0 +1,52 @@
+//! Calls that are asked about: which ones, what is shown, and what counts as an answer.
+
+mod answer;
+mod settle;
+mod show;
+
+use turnwright::Session;
+
+pub(crate) use settle::{Cleared, Desk, to_the_end};
+
+use crate::{Refusal, tools::GATED};
+
+/// The tools that are asked about when these are allowed.
+pub(crate) fn asked_about(allowed: &[String]) -> Result<Vec<&'static str>, Refusal> {
+    let allowed: Vec<&str> = allowed.iter().map(|name| name.trim()).filter(|name| !name.is_empty()).collect();
+    if let Some(unknown) = allowed.iter().find(|name| !GATED.contains(name)) {
+        let refusal = Refusal::new(format!("--allow: {unknown:?} is no tool that is asked about"));
+        return Err(refusal.hint(format!("these are: {}", GATED.join(", "))));
+    }
+    Ok(GATED.into_iter().filter(|name| !allowed.contains(name)).collect())
+}
+
+/// What is said of a turn that waits for decisions nobody here can be asked for.
+pub(crate) fn nobody_to_ask(session: &Session) -> String {
+    let mut tools: Vec<String> = session.pending().into_iter().map(|request| request.call.name).collect();
+    tools.sort_unstable();
+    tools.dedup();
+    format!(
+        "sessions end with the program for now, so nobody can decide later; `--allow {}` runs without asking, and on a \
+         terminal you are asked",
+        tools.join(",")
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_allowed_is_not_asked_about_and_there_is_no_word_for_all() {
+        let asked = |allowed: &[&str]| {
+            let allowed: Vec<String> = allowed.iter().map(|name| (*name).to_owned()).collect();
+            asked_about(&allowed).map_err(|refusal| refusal.message)
+        };
+        assert_eq!(asked(&[]), Ok(GATED.to_vec()));
+        assert_eq!(asked(&["", " shell", "shell"]), Ok(vec!["write_file", "edit_file"]));
+        assert_eq!(asked(&GATED), Ok(vec![]));
+        for unknown in ["all", "*", "Shell", "read_file"] {
+            assert!(asked(&["shell", unknown]).is_err_and(|message| message.contains(unknown)), "{unknown}");
+        }
+    }
+}

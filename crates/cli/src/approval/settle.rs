@@ -1,0 +1,141 @@
+//! A turn to its end, with a person asked about every call that waits for a decision.
+
+use turnwright::{CancelCause, Decision, Outcome, Session, Sources, TurnFinished, TurnHandle};
+
+use super::{
+    answer::{Answer, CHOICES},
+    show::{prompt, questions},
+};
+use crate::{
+    keyboard::{Keyboard, Typed, Wanted},
+    output::{error_lines, style},
+    signals::Asked,
+    view::{View, printable},
+    watch::{Aside, Console, Heard, Leg},
+};
+
+/// What nobody's silence means.
+const NOBODY: &str = "nobody answered";
+
+/// Where somebody sits who makes remarks and can be asked.
+pub(crate) trait Desk: Aside {
+    /// Where answers come from; none when nobody can be asked.
+    fn keyboard(&mut self) -> Option<&mut Keyboard>;
+
+    /// Takes what was typed before a question was there: it is no answer.
+    async fn clear(&mut self) -> Cleared;
+}
+
+/// What was typed before a question was there.
+#[derive(Default)]
+pub(crate) struct Cleared {
+    /// What to say about it.
+    pub(crate) notes: String,
+    /// The turn is to be stopped, in this word.
+    pub(crate) stop: Option<&'static str>,
+}
+
+/// Watches a turn, and its further legs, until it ends or until nobody can be asked. Answers whether the program was
+/// asked to end as well.
+pub(crate) async fn to_the_end(
+    console: &mut Console,
+    session: &Session,
+    mut turn: TurnHandle,
+    view: &mut dyn View,
+    desk: &mut impl Desk,
+) -> (Leg, bool) {
+    let mut leaves = false;
+    loop {
+        let (leg, terminate) = console.watch(turn, view, desk).await;
+        leaves |= terminate;
+        if !is_suspended(&leg) || console.lost().is_some() || desk.keyboard().is_none() {
+            return (leg, leaves);
+        }
+        let cleared = desk.clear().await;
+        console.tell(&cleared.notes).await;
+        let settled = match (cleared.stop, desk.keyboard()) {
+            // The one who asked for SIGTERM asks no more.
+            _ if leaves => stopped(session, Asked::Terminate.reason()),
+            (Some(word), _) => stopped(session, word),
+            (None, Some(keyboard)) => settle(console, keyboard, session).await,
+            (None, None) => return (leg, leaves),
+        };
+        leaves |= settled.leaves;
+        turn = match settled.turn {
+            Ok(turn) => turn,
+            Err(message) => {
+                console.tell(&error_lines(console.errors, &message, None)).await;
+                return (leg, leaves);
+            }
+        };
+    }
+}
+
+fn is_suspended(leg: &Leg) -> bool {
+    let is = |finished: &TurnFinished| finished.outcome == Outcome::Suspended;
+    matches!(leg, Leg::Over(Some(finished)) if is(finished))
+}
+
+/// What the questions came to.
+struct Settled {
+    /// The next leg, or why there is none.
+    turn: Result<TurnHandle, String>,
+    leaves: bool,
+}
+
+/// Ends the turn that waits.
+fn stopped(session: &Session, reason: &str) -> Settled {
+    let turn = session.cancel_parked(CancelCause::requested("user").reason(reason));
+    Settled { turn: turn.map_err(|e| e.to_string()), leaves: false }
+}
+
+async fn settle(console: &mut Console, keyboard: &mut Keyboard, session: &Session) -> Settled {
+    // Each is seen before any is decided: an answer may be for all of them.
+    console.question(&questions(&session.pending(), console.errors)).await;
+    loop {
+        let pending = session.pending();
+        let Some(request) = pending.first() else { break };
+        let prompt = prompt(request);
+        let answer = loop {
+            let typed = match console.ask(keyboard, &prompt, Wanted::Answer).await {
+                Heard::Typed(typed) => typed,
+                Heard::Terminate => {
+                    return Settled { leaves: true, ..stopped(session, Asked::Terminate.reason()) };
+                }
+            };
+            let unclear = match typed {
+                Typed::Line(line) => match Answer::parse(&line, &pending) {
+                    Answer::Unclear(why) => why,
+                    answer => break answer,
+                },
+                Typed::Refused(why) => why,
+                Typed::Interrupt => return stopped(session, Asked::CtrlC.reason()),
+                Typed::End | Typed::Failed(_) => {
+                    let all = pending.iter().map(|request| request.call.id.clone()).collect();
+                    console.question(&format!("{NOBODY}: denied\n")).await;
+                    break Answer::Deny(all, Some(NOBODY.into()));
+                }
+            };
+            let warning = console.errors.paint(style::WARNING, "again:");
+            console.question(&format!("{warning} {}; answer with {CHOICES}\n", printable(&unclear))).await;
+        };
+        let now = Sources::default().clock.now();
+        let decision = match answer {
+            Answer::Allow(calls) => Decision::allow(calls, "user", now),
+            Answer::Deny(calls, reason) => Decision::deny(calls, "user", now, reason),
+            Answer::Stop | Answer::Unclear(_) => return stopped(session, "/stop"),
+        };
+        if let Err(e) = session.decide(&decision).await {
+            // Said, and the turn ends, so that the session is free for the next one.
+            console.tell(&error_lines(console.errors, &e.to_string(), None)).await;
+            return stopped(session, "the decision could not be recorded");
+        }
+    }
+    match session.resume() {
+        Ok(turn) => Settled { turn: Ok(turn), leaves: false },
+        Err(e) => {
+            console.tell(&error_lines(console.errors, &e.to_string(), None)).await;
+            stopped(session, "the turn could not go on")
+        }
+    }
+}

@@ -1,0 +1,203 @@
+//! A question about a call: the tool, why it is asked, and the arguments whole, within a bound and readable.
+
+use serde_json::Value;
+use turnwright::core::ApprovalRequest;
+
+use super::answer::CHOICES;
+use crate::{
+    output::{Look, style},
+    view::{counted, one_line, printable, spelled},
+};
+
+/// How much of the arguments of one call is shown.
+const MOST_LINES: usize = 400;
+const MOST_CHARACTERS: usize = 20_000;
+
+/// The longest value that stands beside its name.
+const SHORT: usize = 100;
+
+/// The questions about calls, with all that was asked for, and how to answer.
+pub(super) fn questions(pending: &[ApprovalRequest], look: Look) -> String {
+    let mut text: String = pending.iter().map(|request| question(request, look)).collect();
+    if pending.len() > 1 {
+        text.push_str(&format!("{} wait\n", counted(pending.len() as u64, "call")));
+    }
+    text.push_str(&format!("{} {CHOICES}\n", look.paint(style::HINT, "answer:")));
+    text
+}
+
+/// What stands where the answer to one of them is typed.
+pub(super) fn prompt(request: &ApprovalRequest) -> String {
+    let (tool, id) = (one_line(&request.call.name, 40), one_line(request.call.id.as_str(), 40));
+    format!("allow {tool} (call {id})? y/n > ")
+}
+
+fn question(request: &ApprovalRequest, look: Look) -> String {
+    let call = &request.call;
+    let mut text = format!(
+        "{} {} (call {}): {}\n",
+        look.paint(style::WARNING, "approval:"),
+        look.paint(style::TOOL, &spelled(&call.name)),
+        spelled(call.id.as_str()),
+        one_line(&request.reason, SHORT * 2),
+    );
+    let mut sheet = Sheet::default();
+    match call.arguments_value() {
+        Ok(Value::Object(fields)) if fields.is_empty() => sheet.line("  ", "(no arguments)"),
+        Ok(Value::Object(fields)) => {
+            let mut fields: Vec<_> =
+                fields.iter().map(|(name, value)| (mark(&call.name, name), name, value)).collect();
+            // A long text must not crowd out where it goes, and what goes stands before what comes.
+            let rank = |mark: char| "|-+".find(mark);
+            fields.sort_by_key(|(mark, _, value)| (rank(*mark), value.to_string().len() > SHORT));
+            for (mark, name, value) in fields {
+                sheet.field(name, value, mark);
+            }
+        }
+        Ok(other) => sheet.field("arguments", &other, '|'),
+        Err(_) => sheet.field("arguments (not JSON)", &Value::String(call.arguments.clone()), '|'),
+    }
+    text.push_str(&sheet.text);
+    if let Some(cut) = sheet.cut() {
+        text.push_str(&format!("  {} {cut}\n", look.paint(style::ERROR, "NOT SHOWN:")));
+    }
+    text
+}
+
+/// What stands before each line of a value: what a file gains or loses.
+fn mark(tool: &str, field: &str) -> char {
+    match (tool, field) {
+        ("write_file", "content") => '+',
+        ("edit_file", field) if field.starts_with("old") => '-',
+        ("edit_file", field) if field.starts_with("new") => '+',
+        _ => '|',
+    }
+}
+
+/// Lines within the bound, and how much was beyond it.
+#[derive(Default)]
+struct Sheet {
+    text: String,
+    lines: usize,
+    characters: usize,
+    cut_lines: u64,
+    cut_characters: u64,
+}
+
+impl Sheet {
+    fn field(&mut self, name: &str, value: &Value, mark: char) {
+        let name = one_line(name, SHORT);
+        let text = match value {
+            Value::String(text) => text.clone(),
+            other => match other.to_string() {
+                short if short.chars().count() <= SHORT => short,
+                _ => format!("{other:#}"),
+            },
+        };
+        let is_text = value.is_string();
+        let is_short = !text.contains('\n') && text.chars().count() <= SHORT;
+        if is_short && mark == '|' {
+            let is_bare = text.trim() == text && !text.is_empty();
+            let text = if is_text && !is_bare { format!("{text:?}") } else { text };
+            return self.line(&format!("  {name}: "), &text);
+        }
+        if text.is_empty() {
+            return self.line(&format!("  {name}: "), "(empty)");
+        }
+        let lines = text.strip_suffix('\n').unwrap_or(&text);
+        let count = counted(lines.split('\n').count() as u64, "line");
+        let open = if is_text && !text.ends_with('\n') { ", no line break at the end" } else { "" };
+        self.line("  ", &format!("{name} ({count}{open}):"));
+        for line in lines.split('\n') {
+            self.line(&format!("    {mark} "), line);
+        }
+    }
+
+    fn line(&mut self, start: &str, line: &str) {
+        let (characters, room) = (line.chars().count(), MOST_CHARACTERS - self.characters);
+        if self.lines == MOST_LINES || room == 0 {
+            self.cut_lines += 1;
+            self.cut_characters += characters as u64;
+            return;
+        }
+        self.lines += 1;
+        let shown: String = line.chars().take(room).collect();
+        self.characters += characters.min(room);
+        self.cut_characters += characters.saturating_sub(room) as u64;
+        self.text.push_str(start);
+        self.text.push_str(&printable(&shown));
+        self.text.push('\n');
+    }
+
+    fn cut(&self) -> Option<String> {
+        (self.cut_lines + self.cut_characters > 0).then(|| {
+            let lines = counted(self.cut_lines, "more line");
+            let characters = counted(self.cut_characters, "more character");
+            format!("{lines}, {characters}: the call is longer than what fits here")
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+    use turnwright::{ToolCall, core::CallDigest};
+
+    use super::*;
+
+    const PLAIN: Look = Look { color: false, terminal: false, dumb: false };
+
+    fn asked(tool: &str, arguments: impl Into<String>) -> Vec<String> {
+        let call = ToolCall::new("c1", tool, arguments.into());
+        let digest = CallDigest::of("local", &call);
+        let reason = format!("{tool:?} needs approval");
+        let request = ApprovalRequest { call, source: "local".into(), digest, reason, expires_at: None };
+        let text = questions(&[request], PLAIN);
+        assert!(!text.contains(|c: char| c.is_control() && c != '\n' && c != '\t'), "{text:?}");
+        let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
+        assert_eq!(lines.remove(0), format!("approval: {tool} (call c1): \"{tool}\" needs approval"));
+        assert!(lines.pop().unwrap().starts_with("answer: y, n, n REASON"));
+        lines
+    }
+
+    #[test]
+    fn arguments_are_shown_as_lines_of_text() {
+        let write = json!({"path": "a.txt", "content": "one\n\ttwo\r\nth\u{1b}[2Jree\n"}).to_string();
+        assert_eq!(
+            asked("write_file", write),
+            ["  path: a.txt", "  content (3 lines):", "    + one", "    + \ttwo\\r", "    + th\\u{1b}[2Jree"]
+        );
+        let edit = json!({"path": "a", "old_text": "x", "new_text": "y\nz"}).to_string();
+        assert_eq!(
+            asked("edit_file", edit),
+            [
+                "  path: a",
+                "  old_text (1 line, no line break at the end):",
+                "    - x",
+                "  new_text (2 lines, no line break at the end):",
+                "    + y",
+                "    + z",
+            ]
+        );
+        let shell =
+            json!({"command": "ls -l\u{202e}", "n": 3, "o": {"a": [1]}, "e": "", "s": " "}).to_string();
+        assert_eq!(
+            asked("shell", shell),
+            ["  command: ls -l\\u{202e}", "  e: \"\"", "  n: 3", "  o: {\"a\":[1]}", "  s: \" \""]
+        );
+        assert_eq!(asked("shell", ""), ["  (no arguments)"]);
+        assert_eq!(asked("shell", "[1]"), ["  arguments: [1]"]);
+        assert_eq!(asked("shell", "{\"a"), ["  arguments (not JSON): {\"a"]);
+    }
+
+    #[test]
+    fn what_is_cut_is_said() {
+        let lines = "a\n".repeat(MOST_LINES + 9);
+        let shown = asked("write_file", json!({"content": lines, "path": "p"}).to_string());
+        assert_eq!(shown.len(), MOST_LINES + 1);
+        let words = "  NOT SHOWN: 11 more lines, 11 more characters: the call is longer than what fits here";
+        assert_eq!(shown.last().unwrap(), words);
+        let shown = asked("shell", json!({"command": "é".repeat(MOST_CHARACTERS + 5)}).to_string());
+        assert!(shown.last().unwrap().starts_with("  NOT SHOWN: 0 more lines, "), "{shown:?}");
+    }
+}

@@ -1,0 +1,171 @@
+//! `chat`: turns of one session, one after the other, at a terminal or in a pipe.
+
+mod desk;
+mod history;
+mod line;
+
+use std::{
+    env,
+    io::{self, IsTerminal},
+    process::ExitCode,
+};
+
+use turnwright::{Agent, Session};
+
+use self::{
+    desk::{ChatDesk, refused, unknown, unreadable},
+    line::{Command, Line},
+};
+use crate::{
+    Global, Refusal, approval,
+    args::ChatArgs,
+    exit,
+    keyboard::{Keyboard, Typed, Wanted},
+    output::{Look, To, error_lines, is_dumb},
+    plan,
+    view::{Human, Json, Manner, View, one_line, printable},
+    watch::{Console, Heard, Leg},
+};
+
+/// Holds a conversation until somebody leaves.
+pub(crate) async fn run(global: &Global, agent: Agent, args: &ChatArgs) -> Result<ExitCode, Refusal> {
+    let errors = Look::of(To::Stderr, global.color);
+    let answers = Look::of(To::Stdout, global.color);
+    let mut console = Console::new(errors)?;
+    let is_terminal = io::stdin().is_terminal();
+    let edits = is_terminal && answers.terminal && !global.json && can_edit();
+    let keyboard = Keyboard::open(is_terminal, edits)
+        .map_err(|e| Refusal::new(format!("standard input cannot be read: {e}")))?;
+    if is_terminal && !errors.terminal && answers.terminal && !global.json {
+        // Standard error goes elsewhere: a question there would wait for an answer unseen.
+        console.asks_on = To::Stdout;
+    }
+    let session = agent.new_session();
+    let plan = plan::text(&agent.plan(), &approval::asked_about(&args.agent.allow)?);
+    let desk = ChatDesk::new(keyboard, session.clone(), plan, args.thoughts);
+    let mut chat = Chat { console, desk, session, answers, errors, json: global.json, code: 0 };
+    if chat.desk.keyboard.is_terminal() {
+        let model = printable(&agent.plan().model).into_owned();
+        chat.console.tell(&format!("{model}; /help lists the commands, Ctrl-D leaves\n")).await;
+    }
+    let code = chat.until_left().await;
+    let unsent = chat.desk.unsent();
+    chat.tell(&unsent).await;
+    Ok(chat.console.lost().unwrap_or(code).into())
+}
+
+/// Whether the line editor knows the terminal; what it does not know it would read in a way of its own.
+fn can_edit() -> bool {
+    let unknown = ["cons25", "emacs"];
+    !is_dumb()
+        && !env::var("TERM").is_ok_and(|term| unknown.iter().any(|name| term.eq_ignore_ascii_case(name)))
+}
+
+struct Chat {
+    console: Console,
+    desk: ChatDesk,
+    session: Session,
+    answers: Look,
+    errors: Look,
+    json: bool,
+    /// Of the last turn.
+    code: u8,
+}
+
+impl Chat {
+    /// Line after line. Answers the exit code.
+    async fn until_left(&mut self) -> u8 {
+        let mut interrupts = 0;
+        loop {
+            let line = match self.desk.waiting.pop_front() {
+                Some(line) => {
+                    self.tell(&format!("> {}\n", one_line(&line, 200))).await;
+                    line
+                }
+                None if self.desk.leaves => return self.left(),
+                None => match self.console.ask(&mut self.desk.keyboard, "> ", Wanted::Message).await {
+                    Heard::Terminate => return exit::CANCELLED,
+                    Heard::Typed(Typed::Line(line)) => line,
+                    Heard::Typed(Typed::Refused(why)) => {
+                        self.tell(&refused(&why)).await;
+                        self.code = exit::USAGE;
+                        continue;
+                    }
+                    Heard::Typed(Typed::Interrupt) if interrupts > 0 => return exit::CANCELLED,
+                    Heard::Typed(Typed::Interrupt) => {
+                        interrupts += 1;
+                        self.tell("once more leaves the chat\n").await;
+                        continue;
+                    }
+                    Heard::Typed(Typed::End) => {
+                        if self.desk.keyboard.needs_prompt(Wanted::Message) {
+                            self.console.question("\n").await;
+                        }
+                        return self.left();
+                    }
+                    Heard::Typed(Typed::Failed(why)) => {
+                        self.tell(&error_lines(self.errors, &unreadable(&why), None)).await;
+                        return exit::FAILED;
+                    }
+                },
+            };
+            interrupts = 0;
+            match Line::parse(&line) {
+                Line::Blank => {}
+                Line::Command(Command::Exit) => return self.left(),
+                Line::Command(command) => {
+                    let answer = self.desk.answer(command);
+                    self.tell(&answer).await;
+                }
+                Line::Unknown(what) => self.tell(&unknown(&what)).await,
+                Line::Message(message) => {
+                    if let Some(code) = self.turn(message).await {
+                        return code;
+                    }
+                }
+            }
+        }
+    }
+
+    /// One turn. Answers an exit code if the program is to end.
+    async fn turn(&mut self, message: String) -> Option<u8> {
+        let manner = Manner { folds_thoughts: !self.desk.thoughts, asks: true };
+        let mut view: Box<dyn View> = match self.json {
+            true => Box::new(Json::new(self.errors)),
+            false => Box::new(Human::new(self.answers, self.errors, manner)),
+        };
+        let turn = match self.session.start(message) {
+            Ok(turn) => turn,
+            Err(e) => {
+                self.code = exit::FAILED;
+                self.tell(&error_lines(self.errors, &e.to_string(), None)).await;
+                return None;
+            }
+        };
+        let Self { console, session, desk, .. } = self;
+        let (leg, leaves) = approval::to_the_end(console, session, turn, &mut *view, desk).await;
+        self.code = self.console.code(&leg);
+        let Leg::Over(finished) = leg else { return Some(exit::CANCELLED) };
+        if let Some(finished) = finished {
+            self.desk.count(&finished);
+        }
+        if leaves {
+            return Some(exit::CANCELLED);
+        }
+        if self.console.lost().is_some() {
+            return Some(self.code);
+        }
+        let notes = self.desk.after_turn().await;
+        self.tell(&notes).await;
+        self.desk.exits.then(|| self.left())
+    }
+
+    /// On a terminal leaving is no failure; a script wants to know of the last turn.
+    fn left(&self) -> u8 {
+        if self.desk.keyboard.is_terminal() { 0 } else { self.code }
+    }
+
+    async fn tell(&mut self, text: &str) {
+        self.console.tell(text).await;
+    }
+}

@@ -1,0 +1,34 @@
+//! `doctor`: what a turn needs and what is there, each with a hint. Nothing is sent anywhere, and no secret is printed.
+
+mod check;
+mod machine;
+mod probe;
+mod providers;
+
+use std::process::ExitCode;
+
+use self::check::Report;
+use crate::{
+    Global, Refusal,
+    args::AgentArgs,
+    exit,
+    output::{self, Look, To},
+};
+
+/// Checks everything and prints what was found.
+pub(crate) async fn examine(global: &Global, args: &AgentArgs) -> Result<ExitCode, Refusal> {
+    let mut report = Report::default();
+    machine::program(&mut report);
+    providers::check(args, &mut report).await;
+    machine::terminal(global.color, &mut report);
+    machine::tool_root(args, &mut report);
+    let text = match global.json {
+        true => {
+            let json = serde_json::to_string(&report.json());
+            json.map_err(|e| Refusal::new(format!("the report cannot be written as JSON: {e}")))? + "\n"
+        }
+        false => report.text(Look::of(To::Stdout, global.color)),
+    };
+    let printed = output::print(&text, global.color);
+    Ok(if printed == ExitCode::SUCCESS && !report.can_run() { exit::FAILED.into() } else { printed })
+}

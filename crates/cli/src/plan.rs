@@ -1,0 +1,51 @@
+//! `plan`: what an agent with these options has. No model is asked, and none is needed.
+
+use std::process::ExitCode;
+
+use serde::Serialize;
+use turnwright::{ChatClient, ModelHandle, Plan};
+
+use crate::{Global, Refusal, agent, approval, args::AgentArgs, output, view::printable};
+
+/// What stands in place of a model.
+const NO_MODEL: &str = "not configured";
+
+/// As `--json` shows it.
+#[derive(Serialize)]
+struct PlanJson<'a> {
+    #[serde(flatten)]
+    plan: &'a Plan,
+    /// Tools that are asked about before they run.
+    asks: Vec<&'static str>,
+}
+
+/// Shows it.
+pub(crate) fn show(global: &Global, args: &AgentArgs) -> Result<ExitCode, Refusal> {
+    let asks = approval::asked_about(&args.allow)?;
+    let is_configured = agent::has_provider(args) && agent::model_name(args).is_some();
+    let model = if is_configured { agent::model(args)? } else { nobody()? };
+    let mut plan = agent::finish(agent::builder(args, model)?)?.plan();
+    if !is_configured {
+        plan.model = NO_MODEL.into();
+    }
+    let text = match global.json {
+        true => {
+            let json = serde_json::to_string(&PlanJson { plan: &plan, asks });
+            json.map_err(|e| Refusal::new(format!("the plan cannot be written as JSON: {e}")))? + "\n"
+        }
+        false => text(&plan, &asks),
+    };
+    Ok(output::print(&text, global.color))
+}
+
+/// As people read it.
+pub(crate) fn text(plan: &Plan, asks: &[&str]) -> String {
+    let asks = if asks.is_empty() { "nothing".into() } else { asks.join(", ") };
+    printable(&format!("{plan}asks before: {asks}\n")).into_owned()
+}
+
+/// A model that is never asked.
+fn nobody() -> Result<ModelHandle, Refusal> {
+    let client = ChatClient::builder().build().map_err(|e| Refusal::new(e.message))?;
+    Ok(ModelHandle::new(client, NO_MODEL))
+}
