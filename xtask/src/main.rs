@@ -1,6 +1,7 @@
 //! The project's own checks, run as `cargo xtask COMMAND`; see `cargo xtask --help`.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a program for the terminal")]
 
+mod bench;
 mod ci;
 mod deny;
 mod layering;
@@ -16,6 +17,7 @@ const USAGE: &str = "\
 Usage: cargo xtask COMMAND
 
 Commands:
+  bench       what things cost, as ratios within one run; `cargo xtask bench --help`
   ci          everything that must hold before a change lands; `cargo xtask ci --help`
   layering    who may use whom: edges, forbidden crates, vendor names
                 --print   print the ALLOWED rows that match the manifests
@@ -33,6 +35,7 @@ fn main() -> ExitCode {
             print!("{USAGE}");
             ExitCode::SUCCESS
         }
+        ["bench", rest @ ..] => bench::main(rest),
         ["ci", rest @ ..] => ci::main(rest),
         ["layering"] => report("layering", layering::check()),
         ["layering", "--print"] => report("layering", layering::print_allowed().map(|()| Report::default())),

@@ -19,7 +19,7 @@ pub(crate) fn all(_: &mut Bench) {
         .sample_size(20)
         .warm_up_time(Duration::from_millis(200))
         .measurement_time(Duration::from_millis(1500))
-        .nresamples(1_000)
+        .nresamples(2_000)
         .configure_from_args();
     let mut group = c.benchmark_group("cancel");
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();

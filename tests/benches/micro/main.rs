@@ -31,7 +31,7 @@ fn criterion() -> Criterion<ThreadCpu> {
         .sample_size(20)
         .warm_up_time(Duration::from_millis(200))
         .measurement_time(Duration::from_millis(600))
-        .nresamples(1_000)
+        .nresamples(2_000)
         .configure_from_args()
 }
 

@@ -88,7 +88,7 @@ pub(crate) fn pairs() {
             times[ROUNDS / 10].as_secs_f64()
         });
         let name = flow.name();
-        println!("pair turn/{name}_bare {:.3}", bare / hand);
-        println!("pair turn/{name}_full {:.3}", full / hand);
+        println!("figure turn/{name}_bare {:.3}", bare / hand);
+        println!("figure turn/{name}_full {:.3}", full / hand);
     }
 }
