@@ -1,7 +1,14 @@
 //! Wire formats: a sans-IO decoder and a request serializer each.
 
 pub mod chat;
+mod count;
+mod ids;
+mod limits;
+mod list;
 pub(crate) mod scan;
+mod text;
+
+pub use limits::{MAX_ARGUMENT_BYTES, MAX_CALLS, MAX_LABEL_BYTES};
 
 use crate::StreamItem;
 

@@ -3,34 +3,28 @@
 //! Servers label pieces in every way: by index, by id, by both, by neither, with one index for all calls, with the id
 //! and the name on each piece or on the first only. The rules here give the right calls for all of them.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 
 use serde_json::value::RawValue;
 use turnwright_core::{CallId, ErrorInfo, ErrorKind, ToolCall};
 
-use super::{
-    chunk::{CallPiece, Count, FunctionPiece},
-    text::{nonempty, text_of},
+use super::chunk::{CallPiece, FunctionPiece};
+use crate::{
+    LlmEvent, StreamItem, ToolProgress,
+    wire::{
+        count::Count,
+        ids::CallIds,
+        limits::{MAX_ARGUMENT_BYTES, MAX_CALLS, MAX_LABEL_BYTES},
+        scan::JsonScan,
+        text::{nonempty, text_of},
+    },
 };
-use crate::{LlmEvent, StreamItem, ToolProgress, wire::scan::JsonScan};
-
-/// The most bytes that the arguments of all calls of an answer may have together: 16 MiB.
-pub const MAX_ARGUMENT_BYTES: usize = 16 * 1024 * 1024;
-
-/// The most calls an answer may have.
-pub const MAX_CALLS: usize = 1024;
-
-/// The most bytes that the id or the name of a call may have: 1 KiB.
-pub const MAX_LABEL_BYTES: usize = 1024;
 
 /// The calls of one answer.
 #[derive(Debug, Default)]
 pub(super) struct Calls {
     calls: Vec<Call>,
-    /// Ids that are taken: by earlier calls of the conversation and by calls of this answer.
-    taken: HashSet<CallId>,
-    /// With which suffix to look for the next id that is free, for each id that was taken already.
-    copies: HashMap<String, usize>,
+    ids: CallIds,
     argument_bytes: usize,
 }
 
@@ -69,7 +63,7 @@ struct Call {
 impl Calls {
     /// Calls none of which will have one of these ids.
     pub(super) fn avoiding(taken: HashSet<CallId>) -> Self {
-        Self { taken, ..Self::default() }
+        Self { ids: CallIds::avoiding(taken), ..Self::default() }
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -186,14 +180,7 @@ impl Calls {
             "" => format!("call_{}", at + 1),
             id => id.to_owned(),
         };
-        let mut id = CallId::from(base.as_str());
-        if !self.taken.insert(id.clone()) {
-            let copy = self.copies.entry(base.clone()).or_insert(1);
-            while !self.taken.insert(id.clone()) {
-                *copy += 1;
-                id = format!("{base}_{copy}").into();
-            }
-        }
+        let id = self.ids.unique(&base);
         self.calls[at].id = Some(id.clone());
         let name = self.calls[at].name.clone();
         out.push(StreamItem::Progress(ToolProgress::Started { id: id.clone(), name }));

@@ -5,11 +5,14 @@ use std::{fmt, marker::PhantomData};
 
 use serde::{
     Deserialize, Deserializer,
-    de::{IgnoredAny, MapAccess, SeqAccess, Visitor},
+    de::{SeqAccess, Visitor},
 };
 use serde_json::value::RawValue;
 
-use super::list::{List, check_items};
+use crate::wire::{
+    count::Count,
+    list::{List, check_items},
+};
 
 #[derive(Debug, Deserialize)]
 pub(super) struct Chunk<'a> {
@@ -111,10 +114,6 @@ pub(super) struct ContentPart<'a> {
     pub(super) thinking: Option<&'a RawValue>,
 }
 
-/// A count, from whatever stands in its place: anything but a number that is not negative is unknown.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Count(pub(super) Option<u64>);
-
 impl<'de: 'a, 'a> Deserialize<'de> for Choices<'a> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Visit<'a>(PhantomData<&'a ()>);
@@ -141,47 +140,5 @@ impl<'de: 'a, 'a> Deserialize<'de> for Choices<'a> {
             }
         }
         deserializer.deserialize_seq(Visit(PhantomData))
-    }
-}
-
-impl<'de> Deserialize<'de> for Count {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Visit;
-        impl<'de> Visitor<'de> for Visit {
-            type Value = Count;
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a count")
-            }
-            fn visit_u64<E>(self, n: u64) -> Result<Count, E> {
-                Ok(Count(Some(n)))
-            }
-            fn visit_i64<E>(self, n: i64) -> Result<Count, E> {
-                Ok(Count(u64::try_from(n).ok()))
-            }
-            fn visit_f64<E>(self, n: f64) -> Result<Count, E> {
-                // Counts are far below the 2^53 up to which this is exact.
-                #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "checked before")]
-                let count = (0.0..9.0e15).contains(&n).then_some(n as u64);
-                Ok(Count(count))
-            }
-            fn visit_bool<E>(self, _: bool) -> Result<Count, E> {
-                Ok(Count(None))
-            }
-            fn visit_str<E>(self, _: &str) -> Result<Count, E> {
-                Ok(Count(None))
-            }
-            fn visit_unit<E>(self) -> Result<Count, E> {
-                Ok(Count(None))
-            }
-            fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Count, A::Error> {
-                while seq.next_element::<IgnoredAny>()?.is_some() {}
-                Ok(Count(None))
-            }
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Count, A::Error> {
-                while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
-                Ok(Count(None))
-            }
-        }
-        deserializer.deserialize_any(Visit)
     }
 }

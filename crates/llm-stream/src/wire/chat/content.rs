@@ -3,12 +3,14 @@
 use serde_json::value::RawValue;
 use turnwright_core::ErrorInfo;
 
-use super::{
-    chunk::ContentPart,
-    list::items_of,
-    text::{nonempty, text_of},
+use super::chunk::ContentPart;
+use crate::{
+    LlmEvent, StreamItem,
+    wire::{
+        list::items_of,
+        text::{nonempty, text_of},
+    },
 };
-use crate::{LlmEvent, StreamItem};
 
 /// Emits content: it is a string, or a list of parts of which some are thoughts. Returns how many items its lists
 /// have.

@@ -7,7 +7,6 @@ use super::{
     calls::{Calls, Labels},
     chunk::Chunk,
     finish::{Reasons, is_cut},
-    list,
     reasoning::Blocks,
     template::Template,
 };
@@ -15,7 +14,7 @@ use crate::{
     Finish, FinishReason, LlmEvent, LlmRequest, StreamItem,
     classify::{self, Secrets},
     sse::{Frame, SseFramer},
-    wire::WireDecoder,
+    wire::{WireDecoder, list},
 };
 
 mod alike;

@@ -3,8 +3,8 @@
 use serde_json::value::RawValue;
 use turnwright_core::{ErrorInfo, ErrorKind};
 
-use super::text::nonempty;
 use crate::FinishReason;
+use crate::wire::text::nonempty;
 
 /// What a finish reason means.
 pub(super) fn finish_reason(raw: &str) -> FinishReason {

@@ -5,13 +5,10 @@ mod chunk;
 mod content;
 mod decode;
 mod finish;
-mod list;
 mod reasoning;
 mod request;
 mod template;
-mod text;
 mod usage;
 
-pub use calls::{MAX_ARGUMENT_BYTES, MAX_CALLS, MAX_LABEL_BYTES};
 pub use decode::ChatDecoder;
 pub use request::chat_body;

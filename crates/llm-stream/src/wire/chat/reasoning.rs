@@ -4,12 +4,15 @@ use serde::Deserialize;
 use serde_json::{Map, Value, value::RawValue};
 use turnwright_core::ErrorInfo;
 
-use super::{
-    chunk::{Count, Delta},
-    list::items_of,
-    text::{nonempty, text_of},
+use super::chunk::Delta;
+use crate::{
+    LlmEvent, ReasoningDelta, StreamItem,
+    wire::{
+        count::Count,
+        list::items_of,
+        text::{nonempty, text_of},
+    },
 };
-use crate::{LlmEvent, ReasoningDelta, StreamItem};
 
 /// Under which key opaque details travel in [`ReasoningDelta::opaque`], and back in a request.
 pub(super) const DETAILS: &str = "reasoning_details";

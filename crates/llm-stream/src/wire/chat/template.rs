@@ -6,7 +6,7 @@
 
 use std::borrow::Cow;
 
-use super::text::{resolve, string_end};
+use crate::wire::text::{resolve, string_end};
 
 /// What a chunk of nothing but one string looks like round that string.
 #[derive(Debug, Default)]

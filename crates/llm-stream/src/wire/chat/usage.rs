@@ -4,7 +4,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use turnwright_core::TokenUsage;
 
-use super::chunk::Count;
+use crate::wire::count::Count;
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]

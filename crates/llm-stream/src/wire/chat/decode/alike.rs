@@ -7,11 +7,10 @@ use super::{
     super::{
         calls::Labels,
         chunk::{Chunk, Delta},
-        text::nonempty,
     },
     State,
 };
-use crate::{LlmEvent, StreamItem, ToolProgress};
+use crate::{LlmEvent, StreamItem, ToolProgress, wire::text::nonempty};
 
 impl State {
     /// Takes a chunk that is like an earlier one but for its string, if it is.

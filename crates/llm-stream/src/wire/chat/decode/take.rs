@@ -8,13 +8,17 @@ use super::{
         chunk::{Choice, Chunk, Delta},
         content::content_of,
         finish::{failure_reason, finish_reason, is_cut},
-        list::{MAX_LIST_ITEMS, too_long, too_many},
-        text::nonempty,
         usage::usage_of,
     },
     State,
 };
-use crate::{LlmEvent, StreamItem};
+use crate::{
+    LlmEvent, StreamItem,
+    wire::{
+        list::{MAX_LIST_ITEMS, too_long, too_many},
+        text::nonempty,
+    },
+};
 
 impl State {
     /// Takes a chunk, which was read from this JSON.

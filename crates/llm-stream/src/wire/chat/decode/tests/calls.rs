@@ -257,7 +257,7 @@ fn fault_r1_4_an_argument_of_1_mb_in_small_fragments_is_linear_and_shown_as_it_c
 
 #[test]
 fn arguments_and_calls_have_caps() {
-    use crate::wire::chat::{MAX_ARGUMENT_BYTES, MAX_CALLS};
+    use crate::wire::{MAX_ARGUMENT_BYTES, MAX_CALLS};
     let big = "x".repeat(MAX_ARGUMENT_BYTES / 8 + 1);
     let piece = piece(json!(0), json!("x"), json!("f"), json!(big));
     let chunk = sse(&[json!({ "choices": [{ "delta": { "tool_calls": [piece] } }] })]);

@@ -1,7 +1,7 @@
 //! What one event may cost.
 
 use super::*;
-use crate::wire::chat::MAX_LABEL_BYTES;
+use crate::wire::MAX_LABEL_BYTES;
 
 fn kind_of(body: &str) -> Option<ErrorKind> {
     let out = decode_with(ChatDecoder::new("p"), [body.as_bytes()]);

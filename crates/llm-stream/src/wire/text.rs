@@ -6,12 +6,12 @@ use memchr::memchr;
 use serde_json::value::RawValue;
 
 /// The text of a value, if it is a string. Without escapes it is a slice of the input.
-pub(super) fn text_of(raw: &RawValue) -> Option<Cow<'_, str>> {
+pub(in crate::wire) fn text_of(raw: &RawValue) -> Option<Cow<'_, str>> {
     Some(resolve(raw.get().strip_prefix('"')?.strip_suffix('"')?))
 }
 
 /// Resolves the escapes in the inside of a string whose syntax was checked.
-pub(super) fn resolve(inner: &str) -> Cow<'_, str> {
+pub(in crate::wire) fn resolve(inner: &str) -> Cow<'_, str> {
     match memchr(b'\\', inner.as_bytes()) {
         None => Cow::Borrowed(inner),
         Some(first) => Cow::Owned(unescape(inner, first)),
@@ -20,7 +20,7 @@ pub(super) fn resolve(inner: &str) -> Cow<'_, str> {
 
 /// Where a string ends whose opening quote stands before this text, and whether it has escapes; nothing when its
 /// syntax is wrong or its end is missing.
-pub(super) fn string_end(text: &str) -> Option<(usize, bool)> {
+pub(in crate::wire) fn string_end(text: &str) -> Option<(usize, bool)> {
     let bytes = text.as_bytes();
     let (mut at, mut has_escapes) = (0, false);
     loop {
@@ -41,7 +41,7 @@ pub(super) fn string_end(text: &str) -> Option<(usize, bool)> {
 }
 
 /// The text of a value, if it is a string that is not empty.
-pub(super) fn nonempty(raw: Option<&RawValue>) -> Option<Cow<'_, str>> {
+pub(in crate::wire) fn nonempty(raw: Option<&RawValue>) -> Option<Cow<'_, str>> {
     text_of(raw?).filter(|text| !text.is_empty())
 }
 

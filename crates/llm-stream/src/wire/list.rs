@@ -10,14 +10,14 @@ use serde_json::value::RawValue;
 use turnwright_core::{ErrorInfo, ErrorKind};
 
 /// The most items that the lists of one kind may have in one event. No server comes near it.
-pub(super) const MAX_LIST_ITEMS: usize = 4096;
+pub(in crate::wire) const MAX_LIST_ITEMS: usize = 4096;
 
 /// How the error of a list that is too long begins, by which it is told from others.
 const TOO_LONG: &str = "a list has too many items";
 
 /// A list that is not read further once it has too many items.
 #[derive(Debug)]
-pub(super) struct List<T>(pub(super) Vec<T>);
+pub(in crate::wire) struct List<T>(pub(in crate::wire) Vec<T>);
 
 impl<'de, T: Deserialize<'de>> Deserialize<'de> for List<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -41,22 +41,22 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for List<T> {
 }
 
 /// Refuses so many items.
-pub(super) fn check_items<E: Error>(count: usize) -> Result<(), E> {
+pub(in crate::wire) fn check_items<E: Error>(count: usize) -> Result<(), E> {
     if count <= MAX_LIST_ITEMS { Ok(()) } else { Err(E::custom(TOO_LONG)) }
 }
 
 /// Whether the error is that of a list that is too long; then, the error to report.
-pub(super) fn too_long(error: &serde_json::Error) -> Option<ErrorInfo> {
+pub(in crate::wire) fn too_long(error: &serde_json::Error) -> Option<ErrorInfo> {
     (error.is_data() && error.to_string().starts_with(TOO_LONG)).then(too_many)
 }
 
-pub(super) fn too_many() -> ErrorInfo {
+pub(in crate::wire) fn too_many() -> ErrorInfo {
     let message = format!("a list in an event of the stream has more than {MAX_LIST_ITEMS} items");
     ErrorInfo::new(ErrorKind::TooLarge, message)
 }
 
 /// The items of a value, each for itself, so that an odd one spoils no other; none when it is no list.
-pub(super) fn items_of(raw: &RawValue) -> Result<Vec<&RawValue>, ErrorInfo> {
+pub(in crate::wire) fn items_of(raw: &RawValue) -> Result<Vec<&RawValue>, ErrorInfo> {
     match serde_json::from_str::<List<&RawValue>>(raw.get()) {
         Ok(list) => Ok(list.0),
         Err(error) => too_long(&error).map_or_else(|| Ok(Vec::new()), Err),

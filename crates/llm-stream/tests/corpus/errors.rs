@@ -1,0 +1,43 @@
+//! The classifier against recorded error bodies.
+
+use std::fs;
+
+use turnwright_core::ErrorKind;
+use turnwright_llm_stream::classify::{HttpFailure, Secrets};
+
+use crate::support::{corpus, rows};
+
+#[test]
+fn every_recorded_error_body_is_classified() {
+    let Some(corpus) = corpus() else { return };
+    for row in rows(&corpus, "error-body") {
+        let name = row["path"].as_str().unwrap();
+        let status = u16::try_from(row["http_status"].as_u64().unwrap()).unwrap();
+        let body = fs::read(corpus.join(name)).unwrap();
+        let error = HttpFailure {
+            provider: "p",
+            status,
+            content_type: Some("application/json"),
+            retry_after: None,
+            retry_after_ms: None,
+            body: &body,
+            secrets: &Secrets::default(),
+            now: "2026-01-01T00:00:00Z".parse().unwrap(),
+        }
+        .classify();
+        let expected = match status {
+            400 if name.contains("handles-context") || name.contains("overflow") => {
+                ErrorKind::ContextOverflow
+            }
+            400 if name.contains("api-key") || name.contains("authentication") => ErrorKind::Authentication,
+            400 | 501 => ErrorKind::InvalidRequest,
+            401 => ErrorKind::Authentication,
+            403 => ErrorKind::PermissionDenied,
+            404 => ErrorKind::NotFound,
+            429 => ErrorKind::RateLimited,
+            _ => ErrorKind::Server,
+        };
+        assert_eq!(error.kind, expected, "{name}: {error}");
+        assert!(!error.message.is_empty() && !error.message.contains("\"error\""), "{name}: {error}");
+    }
+}
