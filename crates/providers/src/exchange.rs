@@ -35,12 +35,14 @@ const REFUSAL_BODY: Duration = Duration::from_secs(5);
 /// yielded.
 pub(crate) fn exchange<D: WireDecoder + 'static>(
     transport: Arc<Transport>,
+    to: Url,
     clock: Arc<dyn Clock>,
     body: Result<Vec<u8>, ErrorInfo>,
     decoder: D,
 ) -> impl Stream<Item = StreamItem> + Send + 'static {
-    let items = VecDeque::new();
-    let call = Exchange { transport, clock, decoder, items, decoded: Vec::new(), phase: Phase::Send(body) };
+    let (items, decoded) = (VecDeque::new(), Vec::new());
+    let phase = Phase::Send(body.map(|body| (to, body)));
+    let call = Exchange { transport, clock, decoder, items, decoded, phase };
     stream::unfold(Box::new(call), |mut call| async move {
         loop {
             if let Some(item) = call.items.pop_front() {
@@ -65,7 +67,7 @@ struct Exchange<D> {
 }
 
 enum Phase {
-    Send(Result<Vec<u8>, ErrorInfo>),
+    Send(Result<(Url, Vec<u8>), ErrorInfo>),
     Read(Reading),
     Done,
 }
@@ -109,16 +111,16 @@ impl<D: WireDecoder> Exchange<D> {
             return self.read().await;
         }
         match std::mem::replace(&mut self.phase, Phase::Done) {
-            Phase::Send(Ok(body)) => self.send(body).await,
+            Phase::Send(Ok((to, body))) => self.send(to, body).await,
             Phase::Send(Err(error)) => self.fail(error),
             Phase::Read(_) | Phase::Done => {}
         }
     }
 
-    async fn send(&mut self, body: Vec<u8>) {
+    async fn send(&mut self, to: Url, body: Vec<u8>) {
         let limits = Limits::new(self.transport.timeouts, self.clock.instant());
         let (deadline, limit) = limits.next();
-        let response = match timeout_at(deadline, self.transport.send(body)).await {
+        let response = match timeout_at(deadline, self.transport.send(to, body)).await {
             Ok(Ok(response)) => response,
             Ok(Err(error)) => return self.fail(error),
             Err(_) => return self.over(limit),

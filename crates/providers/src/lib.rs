@@ -1,6 +1,7 @@
 //! HTTP clients for the wire formats of model providers.
 //!
-//! - [`ChatClient`]: chat completions, as OpenAI and the many servers compatible with it speak them.
+//! - [`HttpClient`]: the client, one type a [`Format`]; [`ChatClient`] speaks chat completions, as OpenAI and the many
+//!   servers compatible with it do.
 //! - [`Timeouts`]: how long a client waits for what.
 //!
 //! A client only speaks HTTP: what the bytes mean is decided by the decoders of [`turnwright_llm_stream::wire`].
@@ -17,11 +18,13 @@
 //! ```
 
 mod base_url;
-mod chat;
+mod client;
 mod exchange;
+mod format;
 mod limits;
 mod timeouts;
 mod transport;
 
-pub use chat::{ChatClient, ChatClientBuilder};
+pub use client::{HttpClient, HttpClientBuilder};
+pub use format::{Chat, ChatClient, Format};
 pub use timeouts::Timeouts;

@@ -8,20 +8,24 @@ use reqwest::{
 use turnwright_core::{ErrorInfo, ErrorKind};
 use turnwright_llm_stream::classify::Secrets;
 
-use crate::{Timeouts, base_url};
+use crate::{
+    Timeouts, base_url,
+    format::{Format, KeyHeader},
+};
 
 pub(crate) struct Transport {
     pub(crate) provider: String,
     pub(crate) timeouts: Timeouts,
     client: Client,
-    url: Url,
+    /// The base URL, with what the format adds to it.
+    pub(crate) url: Url,
     headers: HeaderMap,
     pub(crate) secrets: Secrets,
 }
 
 impl Transport {
-    /// Sets up a client for one address. `key` goes out as a bearer token.
-    pub(crate) fn new(
+    /// Sets up a client for one base URL.
+    pub(crate) fn new<F: Format>(
         provider: String,
         url: Url,
         key: Option<&str>,
@@ -29,11 +33,22 @@ impl Transport {
         timeouts: Timeouts,
     ) -> Result<Self, ErrorInfo> {
         let mut headers = HeaderMap::new();
-        headers.insert(ACCEPT, HeaderValue::from_static("text/event-stream"));
+        headers.insert(ACCEPT, HeaderValue::from_static(F::ACCEPT));
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        for (name, value) in F::HEADERS {
+            headers.insert(HeaderName::from_static(name), HeaderValue::from_static(value));
+        }
         let mut secrets = Vec::new();
         if let Some(key) = key.map(str::trim).filter(|key| !key.is_empty()) {
-            headers.insert(AUTHORIZATION, header_value("the API key", &format!("Bearer {key}"))?);
+            let what = "the API key";
+            match F::KEY {
+                KeyHeader::Bearer => {
+                    headers.insert(AUTHORIZATION, header_value(what, &format!("Bearer {key}"))?)
+                }
+                KeyHeader::Named(name) => {
+                    headers.insert(HeaderName::from_static(name), header_value(what, key)?)
+                }
+            };
             secrets.push(key);
         }
         for (name, value) in extra {
@@ -60,8 +75,8 @@ impl Transport {
     }
 
     /// Sends a request and waits for the head of the answer.
-    pub(crate) async fn send(&self, body: Vec<u8>) -> Result<reqwest::Response, ErrorInfo> {
-        let mut request = Request::new(Method::POST, self.url.clone());
+    pub(crate) async fn send(&self, to: Url, body: Vec<u8>) -> Result<reqwest::Response, ErrorInfo> {
+        let mut request = Request::new(Method::POST, to);
         *request.headers_mut() = self.headers.clone();
         *request.body_mut() = Some(body.into());
         self.client.execute(request).await.map_err(|e| {

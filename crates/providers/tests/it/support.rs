@@ -5,7 +5,7 @@ use std::{future::Future, sync::Arc, time::Duration};
 use futures::{Stream, StreamExt};
 use turnwright_core::{CancelToken, Message, SessionId, TurnContext};
 use turnwright_llm_stream::{Assembler, EventStream, LlmClient, LlmEvent, LlmRequest, LlmResponse};
-use turnwright_providers::{ChatClient, ChatClientBuilder, Timeouts};
+use turnwright_providers::{Chat, ChatClient, HttpClientBuilder, Timeouts};
 use turnwright_testkit::provider::{ProviderServer, Reply};
 
 /// Runs a test with real time: sockets and a paused clock do not go together. Nothing here may take long.
@@ -35,7 +35,7 @@ pub(crate) fn short() -> Timeouts {
     }
 }
 
-pub(crate) fn builder(server: &ProviderServer) -> ChatClientBuilder {
+pub(crate) fn builder(server: &ProviderServer) -> HttpClientBuilder<Chat> {
     ChatClient::builder().base_url(server.base_url()).api_key("sk-0123456789").timeouts(short())
 }
 

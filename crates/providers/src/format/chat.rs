@@ -1,0 +1,42 @@
+//! Chat completions.
+
+use turnwright_core::ErrorInfo;
+use turnwright_llm_stream::{
+    LlmRequest,
+    classify::Secrets,
+    wire::chat::{ChatDecoder, chat_body},
+};
+
+use super::{Environment, Format, sealed::Sealed};
+use crate::HttpClient;
+
+/// A client for OpenAI's chat completions API and for the servers that are compatible with it.
+///
+/// Its environment: `OPENAI_API_KEY`, and `OPENAI_BASE_URL` for a server of your own, which may need no key. To the base
+/// URL `/chat/completions` is added.
+pub type ChatClient = HttpClient<Chat>;
+
+/// The chat completions format.
+#[derive(Debug)]
+pub enum Chat {}
+
+impl Sealed for Chat {}
+
+impl Format for Chat {
+    type Decoder = ChatDecoder;
+    const PROVIDER: &'static str = "openai";
+    const BASE_URL: &'static str = "https://api.openai.com/v1";
+    const PATH: &'static str = "/chat/completions";
+
+    fn environment(var: &dyn Fn(&str) -> Option<String>) -> Result<Environment, ErrorInfo> {
+        Environment::of(var, "OPENAI_API_KEY", "OPENAI_BASE_URL")
+    }
+
+    fn body(request: &LlmRequest) -> Result<Vec<u8>, ErrorInfo> {
+        chat_body(request)
+    }
+
+    fn decoder(provider: &str, request: &LlmRequest, secrets: Secrets) -> ChatDecoder {
+        ChatDecoder::for_request(provider, request).redacting(secrets)
+    }
+}
