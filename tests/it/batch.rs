@@ -662,3 +662,28 @@ async fn fault_h4_an_inherited_veto_holds_for_the_agents_that_tools_run() {
     assert_eq!((ran.result().content.as_str(), entered.load(SeqCst)), ("done", 0));
     assert!(told.lock()[0].contains("nothing is deleted here"), "{:?}", told.lock());
 }
+
+#[tokio::test(start_paused = true)]
+async fn fault_i8_a_question_that_a_failure_answered_is_not_asked_again_by_a_drained_turn() {
+    let fails = tool("write", "", async |ctx: ToolContext, (): ()| {
+        ctx.turn().request_drain();
+        Err::<(), _>(ToolError::model("disk full"))
+    });
+    let both = Reply::new().call("1", "write", "{}").call("2", "write", "{}").finish();
+    let agent = agent([both, Reply::new().text("done").finish()])
+        .tool(fails)
+        .gate(AskFor::tools(["write"]))
+        .on_tool_failure(OnToolFailure::CancelSiblings)
+        .build()
+        .unwrap();
+    let session = agent.new_session();
+    let _ = read(&session, session.start("hi").unwrap()).await;
+    session.decide(&Decision::allow(["1".into()], "ann", Timestamp::UNIX_EPOCH)).await.unwrap();
+    let _ = read(&session, session.resume().unwrap()).await;
+    assert!(session.is_parked(), "drained");
+    assert!(session.pending().is_empty(), "{:?}", session.pending());
+    let late = Decision::allow(["2".into()], "ann", Timestamp::UNIX_EPOCH);
+    assert!(session.decide(&late).await.is_err(), "it has its answer");
+    let ran = read(&session, session.resume().unwrap()).await;
+    assert_eq!(ran.result().content, "done");
+}

@@ -232,9 +232,9 @@ impl ApprovalTransaction {
         self.decisions.get(call)
     }
 
-    /// The questions without a decision, in model order.
+    /// The questions without a decision, in model order. None of a sealed transaction: nobody can answer them.
     pub fn pending(&self) -> impl Iterator<Item = &ApprovalRequest> {
-        self.requests.iter().filter(|r| !self.decisions.contains_key(&r.call.id))
+        self.requests.iter().filter(|r| !self.sealed && !self.decisions.contains_key(&r.call.id))
     }
 }
 

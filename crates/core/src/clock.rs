@@ -3,13 +3,20 @@
 //! Virtual time is tokio's paused clock. [`SystemClock::instant`] follows it; its wall clock does not, so tests
 //! that print times use a clock of their own (`turnwright_testkit::VirtualClock`).
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicU64, Ordering::Relaxed},
+use std::{
+    cell::RefCell,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
 };
 
 pub use jiff::Timestamp;
-use rand::Rng as _;
+use rand::{
+    Rng as _, SeedableRng as _,
+    rand_core::UnwrapErr,
+    rngs::{StdRng, SysRng},
+};
 pub use tokio::time::Instant;
 use uuid::Uuid;
 
@@ -56,13 +63,17 @@ impl Clock for SystemClock {
 }
 
 /// Random numbers of a generator that the operating system seeds, one a thread: fit for ids that nobody may guess, and
-/// no system call a number.
+/// no system call a number. A process that forks and does not exec repeats its parent's numbers in that thread.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct SystemRandom;
 
+thread_local!(static GENERATOR: RefCell<StdRng> = RefCell::new(StdRng::from_rng(&mut UnwrapErr(SysRng))));
+
 impl RandomSource for SystemRandom {
     fn next_u64(&self) -> u64 {
-        rand::rng().next_u64()
+        // No `rand::rng()`: it panics in a thread that ends, and a turn that is dropped there draws ids all the same.
+        let drawn = GENERATOR.try_with(|generator| generator.borrow_mut().next_u64());
+        drawn.unwrap_or_else(|_| UnwrapErr(SysRng).next_u64())
     }
 }
 
@@ -179,5 +190,22 @@ mod tests {
         assert_ne!(a, b);
         assert_eq!(a.uuid().get_version_num(), 7);
         assert!(a.to_string().starts_with("018bcfe5-6800-7"), "{a}");
+    }
+
+    #[test]
+    fn a_thread_that_ends_still_has_random_numbers() {
+        struct Late(std::sync::mpsc::Sender<u64>);
+        impl Drop for Late {
+            fn drop(&mut self) {
+                self.0.send(SystemRandom.next_u64()).unwrap();
+            }
+        }
+        thread_local!(static LATE: std::cell::RefCell<Option<Late>> = const { std::cell::RefCell::new(None) });
+        let (tx, rx) = std::sync::mpsc::channel();
+        let early = std::thread::spawn(move || {
+            LATE.with(|late| *late.borrow_mut() = Some(Late(tx)));
+            SystemRandom.next_u64()
+        });
+        assert_ne!(early.join().unwrap(), rx.recv().unwrap());
     }
 }

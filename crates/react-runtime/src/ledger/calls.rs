@@ -52,6 +52,10 @@ impl Leg {
         for (id, result) in answers {
             self.tool_done(&id, result);
         }
+        // Questions that were open have their answer: a turn at rest must not ask them again.
+        if let Some(transaction) = &mut self.transaction {
+            transaction.seal();
+        }
     }
 
     /// Every call has a result: they become history, in model order.
