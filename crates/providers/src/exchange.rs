@@ -1,21 +1,13 @@
 //! One call: a request sent, an answer read within its limits and decoded.
 
-use std::{
-    collections::VecDeque,
-    future::poll_fn,
-    pin::Pin,
-    sync::Arc,
-    task::{Context, Poll, ready},
-    time::Duration,
-};
+use std::{collections::VecDeque, future::poll_fn, sync::Arc, time::Duration};
 
-use bytes::Bytes;
 use futures::{FutureExt, Stream, StreamExt, stream};
 use reqwest::{
     Response, Url,
     header::{CONTENT_TYPE, HeaderName, LOCATION, RETRY_AFTER},
 };
-use tokio::time::{Sleep, sleep_until, timeout_at};
+use tokio::time::timeout_at;
 use turnwright_core::{Clock, ErrorInfo, ErrorKind};
 use turnwright_llm_stream::{
     LlmEvent, StreamItem,
@@ -25,6 +17,7 @@ use turnwright_llm_stream::{
 
 use crate::{
     limits::{Limit, Limits},
+    reading::Reading,
     transport::{Transport, root_cause},
 };
 
@@ -72,39 +65,6 @@ enum Phase {
     Done,
 }
 
-struct Reading {
-    body: Pin<Box<dyn Stream<Item = reqwest::Result<Bytes>> + Send>>,
-    limits: Limits,
-    /// Armed for the earliest limit there was. A limit that moves on is looked at only when the timer fires, so that a
-    /// piece of the answer costs no timer.
-    timer: Pin<Box<Sleep>>,
-}
-
-impl Reading {
-    fn new(response: Response, limits: Limits) -> Self {
-        let timer = Box::pin(sleep_until(limits.next().0));
-        Self { body: Box::pin(response.bytes_stream()), limits, timer }
-    }
-
-    /// The next piece of the body, its end, or the limit that was reached before it.
-    fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<reqwest::Result<Bytes>>, Limit>> {
-        if let Poll::Ready(next) = self.body.as_mut().poll_next(cx) {
-            return Poll::Ready(Ok(next));
-        }
-        let (deadline, limit) = self.limits.next();
-        if deadline < self.timer.deadline() {
-            self.timer.as_mut().reset(deadline);
-        }
-        loop {
-            ready!(self.timer.as_mut().poll(cx));
-            if deadline <= self.timer.deadline() {
-                return Poll::Ready(Err(limit));
-            }
-            self.timer.as_mut().reset(deadline);
-        }
-    }
-}
-
 impl<D: WireDecoder> Exchange<D> {
     async fn step(&mut self) {
         if let Phase::Read(_) = self.phase {
@@ -127,7 +87,7 @@ impl<D: WireDecoder> Exchange<D> {
         };
         match self.check(&response) {
             Answer::Stream => {
-                self.phase = Phase::Read(Reading::new(response, limits));
+                self.phase = Phase::Read(Reading::new(response.bytes_stream(), limits));
             }
             Answer::Wrong(error) => self.fail(error),
             Answer::Refusal => {

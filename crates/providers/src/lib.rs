@@ -22,6 +22,7 @@ mod client;
 mod exchange;
 mod format;
 mod limits;
+mod reading;
 mod timeouts;
 mod transport;
 

@@ -5,7 +5,8 @@ use serde::Serialize;
 /// What the failure of a call means to the other calls of its answer. Every call has a result either way.
 ///
 /// A call failed when its result, as it leaves the interceptors, is an error: the tool's own, a timeout, a panic, a
-/// layer's. A denial and an open question are no failure and touch nobody else.
+/// layer's. A denial and an open question are no failure and touch nobody else; nor is a call that never entered the
+/// interceptors: of an unknown tool, with broken arguments, or one the gate could not decide about.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OnToolFailure {

@@ -47,9 +47,9 @@ impl State {
                     self.text_like.learn(json, text);
                 }
             }
+            // Content beside them, if any, said nothing, and will say nothing again.
             [StreamItem::Progress(ToolProgress::Arguments { .. })] => {
                 if let Some(delta) = self.only_delta(chunk)
-                    && delta.content.is_none_or(|content| matches!(content.get(), "null" | "\"\""))
                     && let Some([piece]) = delta.tool_calls.as_ref().map(|calls| &calls.0[..])
                     && let Some(arguments) = piece.function.and_then(|f| f.arguments).and_then(inside)
                 {

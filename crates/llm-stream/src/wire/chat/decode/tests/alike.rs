@@ -32,7 +32,7 @@ fn details_beside_text_close_a_block_also_when_the_chunk_is_repeated() {
 }
 
 /// Chunks as servers send them; `T` stands for the text.
-const CHUNKS: [&str; 20] = [
+const CHUNKS: [&str; 22] = [
     r#"{"choices":[{"delta":{"content":"T"}}]}"#,
     r#"{"choices":[{"index":0,"delta":{"content":"T"},"finish_reason":null}],"obfuscation":"aZ9"}"#,
     r#"{"choices":[{"delta":{"content":"T"}},{"delta":{"content":"B"}}]}"#,
@@ -52,6 +52,8 @@ const CHUNKS: [&str; 20] = [
     r#"{"choices":[{"delta":{"tool_calls":[{"index":0,"id":"x","function":{"name":"f","arguments":"T"}}]}}]}"#,
     r#"{"choices":[{"delta":{"tool_calls":[{"id":"y","function":{"arguments":"T"}}]}}]}"#,
     r#"{"choices":[{"delta":{"tool_calls":[{"index":0,"function":{"arguments":"T"}},{"index":1,"function":{"arguments":"b"}}]}}]}"#,
+    r#"{"choices":[{"delta":{"content":"T","tool_calls":[{"index":3,"function":{"arguments":"1"}}]}}]}"#,
+    r#"{"choices":[{"delta":{"tool_calls":[{"index":3,"function":{"name":"n","arguments":"T"}}]}}]}"#,
     r#"{"choices":[{"delta":{"tool_calls":[{"index":1,"function":{"name":"T","arguments":"{}"}}]}}]}"#,
 ];
 
