@@ -75,8 +75,7 @@
 //!
 //! # Which power for what
 //!
-//! Enforce or transform → interceptor; react → observer or hook; act from outside → control; ask a human → the approval
-//! gate.
+//! Enforce or transform → interceptor; react → hook; act from outside → control; ask a person → the gate.
 //!
 //! | power | what it may do | when it fails |
 //! |---|---|---|

@@ -66,7 +66,10 @@ async fn run(base_url: &str, json: bool) -> Result<(), String> {
             _ => beside::play(&mut live).await,
         };
         match played {
-            Ok(row) => rows.push(row),
+            Ok(row) => {
+                print!("{}", row.saw());
+                rows.push(row);
+            }
             Err(why) => live.promises.check(&format!("{name}: the scenario is played to its end"), Err(why)),
         }
     }
@@ -74,7 +77,7 @@ async fn run(base_url: &str, json: bool) -> Result<(), String> {
         let verdict = turnwright::testkit::check::history(&session.messages());
         live.promises.check("at the end the history of every session is legal", verdict);
     }
-    print!("{}", table::text(&rows));
+    print!("\n{}", table::text(&rows));
     let concluded = live.promises.conclude();
     if json {
         println!("{}", table::json(&rows, &live.promises));

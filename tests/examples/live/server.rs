@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use serde_json::Value;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::TcpStream,
@@ -43,9 +44,15 @@ impl Server {
         stream.write_all(request.as_bytes()).await.map_err(failed)?;
         let mut answer = String::new();
         stream.read_to_string(&mut answer).await.map_err(failed)?;
-        if !answer.starts_with("HTTP/1.1 200") {
-            return Err(format!("the server does not tell of its slots: {answer}"));
-        }
-        Ok(answer.matches("\"is_processing\":true").count())
+        busy(&answer).ok_or_else(|| format!("the server does not tell of its slots: {answer}"))
     }
+}
+
+/// How many slots are at work; none when the answer does not say it of every slot, so that a server which says it in
+/// other words is not taken for one that is free.
+fn busy(answer: &str) -> Option<usize> {
+    let (head, body) = answer.split_once("\r\n\r\n")?;
+    let slots: Vec<Value> = serde_json::from_str(body).ok().filter(|_| head.starts_with("HTTP/1.1 200"))?;
+    let at_work: Option<Vec<bool>> = slots.iter().map(|slot| slot["is_processing"].as_bool()).collect();
+    at_work.filter(|all| !all.is_empty()).map(|all| all.into_iter().filter(|busy| *busy).count())
 }

@@ -16,17 +16,20 @@ pub(crate) struct Row {
     rates: Vec<f64>,
     stopped: Vec<Duration>,
     freed: Vec<Duration>,
+    /// A line a turn: what it showed.
+    saw: Vec<String>,
 }
 
 impl Row {
     pub(crate) fn new(what: &'static str) -> Self {
         let (first, rates, stopped, freed) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-        Self { what, turns: 0, deltas: 0, tokens: None, first, rates, stopped, freed }
+        Self { what, turns: 0, deltas: 0, tokens: None, first, rates, stopped, freed, saw: Vec::new() }
     }
 
     /// Counts a turn in.
     pub(crate) fn add(&mut self, seen: &Seen) {
         self.turns += 1;
+        self.saw.push(seen.line());
         self.deltas += seen.deltas();
         if let Some(tokens) = seen.result.usage.output_tokens {
             self.tokens = Some(self.tokens.unwrap_or(0) + tokens);
@@ -40,6 +43,12 @@ impl Row {
         {
             self.rates.push((tokens as f64 - 1.0) / (last - first).as_secs_f64());
         }
+    }
+
+    /// What its turns showed, for people.
+    pub(crate) fn saw(&self) -> String {
+        let lines = self.saw.iter().map(|line| format!("\n  {line}"));
+        format!("{}{}\n", self.what, lines.collect::<String>())
     }
 
     /// Counts in how long the server took to have room again.

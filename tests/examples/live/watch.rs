@@ -15,6 +15,9 @@ use crate::Promises;
 /// No turn of these takes so long, on whatever machine.
 const TURN_LIMIT: Duration = Duration::from_secs(180);
 
+/// So many characters of a turn are printed.
+const LINE: usize = 90;
+
 /// Who cancels in these turns.
 pub(crate) const ACTOR: &str = "ann";
 
@@ -53,6 +56,30 @@ impl Seen {
             TurnEventKind::TextDelta { text } => Some(text.as_str()),
             _ => None,
         })
+    }
+
+    /// From the first piece to the last one.
+    pub(crate) fn spread(&self) -> Duration {
+        self.first.zip(self.last).map(|(first, last)| last - first).unwrap_or_default()
+    }
+
+    /// What a person would have seen, in one line.
+    pub(crate) fn line(&self) -> String {
+        let mut line = String::new();
+        for kind in self.kinds() {
+            match kind {
+                TurnEventKind::TextDelta { text } => line += text,
+                TurnEventKind::ToolCall(call) => {
+                    line += &format!(" [{} {}]", call.name, call.arguments);
+                }
+                TurnEventKind::ToolResult(result) => line += &format!(" [{}] ", result.content),
+                _ => {}
+            }
+        }
+        let line = line.split_whitespace().collect::<Vec<_>>().join(" ");
+        let end = line.char_indices().nth(LINE).map_or(line.len(), |(at, _)| at);
+        let more = if end < line.len() { "…" } else { "" };
+        format!("{:?}: {}{more}", self.result.outcome(), &line[..end])
     }
 
     /// Pieces of text and of arguments.

