@@ -8,6 +8,7 @@ use std::{
     task::{Context, Poll},
 };
 
+use futures::future::Either;
 use pin_project_lite::pin_project;
 use turnwright_core::{BoxFuture, ErrorInfo, ErrorKind, TurnContext, panic::panic_text};
 
@@ -60,21 +61,23 @@ impl<S: Scope, C: Core<S>> DynCore<S> for C {
         input: S::In,
         call: &'a CallState<S>,
     ) -> BoxFuture<'a, Result<S::Out, Exit>> {
-        Box::pin(enter(self, ctx, input, call))
+        // Entered when it is polled: a call that is never awaited is no attempt.
+        Box::pin(async move { enter(self, ctx, input, call).await })
     }
 }
 
-pub(crate) async fn enter<S: Scope, C: Core<S>>(
-    core: &C,
-    ctx: &TurnContext,
+/// Enters the call itself, now; await it at once. No `async fn`, so that an answer is not copied from one future to the next.
+pub(crate) fn enter<'a, S: Scope, C: Core<S>>(
+    core: &'a C,
+    ctx: &'a TurnContext,
     input: S::In,
-    call: &CallState<S>,
-) -> Result<S::Out, Exit> {
+    call: &'a CallState<S>,
+) -> impl Future<Output = Result<S::Out, Exit>> + Send + 'a {
     call.enter();
     let who = S::NAME.name();
     match catch_unwind(AssertUnwindSafe(|| core.call(ctx, input, call))) {
-        Ok(future) => Guarded { future, call, who }.await,
-        Err(panic) => call.settle(who, Err(Exit::Failed(panicked(who, &*panic)))),
+        Ok(future) => Either::Left(Guarded { future, call, who }),
+        Err(panic) => Either::Right(ready(call.settle(who, Err(Exit::Failed(panicked(who, &*panic)))))),
     }
 }
 
