@@ -72,9 +72,21 @@ impl ModelHandle {
         &self.model
     }
 
+    /// The provider's name.
+    pub fn provider(&self) -> &str {
+        self.client.dyn_provider()
+    }
+
     /// The client.
     pub fn client(&self) -> &dyn DynLlmClient {
         &*self.client
+    }
+}
+
+/// The same model of the same client: of that very one, not of one that is set up alike.
+impl PartialEq for ModelHandle {
+    fn eq(&self, other: &Self) -> bool {
+        std::ptr::addr_eq(Arc::as_ptr(&self.client), Arc::as_ptr(&other.client)) && self.model == other.model
     }
 }
 

@@ -1,11 +1,16 @@
 //! The built-in layers.
 
+mod attempts;
 mod control_drain;
+mod fallback;
 mod llm_cancel;
+mod retry;
 mod tool_result_limit;
 mod tool_timeout;
 
 pub use control_drain::ControlDrain;
+pub use fallback::Fallback;
 pub use llm_cancel::LlmCancel;
+pub use retry::Retry;
 pub use tool_result_limit::ToolResultLimit;
 pub use tool_timeout::ToolTimeout;
