@@ -39,7 +39,7 @@ impl Fallback {
     /// The provider has no capacity, fails, cannot be reached, is too slow, breaks off, speaks nonsense, limits or
     /// stops us, or does not know the model. Not among them: what the next model would refuse as well, or should not be
     /// asked because this one refused.
-    pub const DEFAULT_KINDS: [ErrorKind; 14] = [
+    pub const DEFAULT_KINDS: [ErrorKind; 15] = [
         ErrorKind::Overloaded,
         ErrorKind::Server,
         ErrorKind::RateLimited,
@@ -54,6 +54,7 @@ impl Fallback {
         ErrorKind::Decode,
         ErrorKind::Protocol,
         ErrorKind::UnexpectedContent,
+        ErrorKind::CircuitOpen,
     ];
 
     /// These models, in this order, after the agent's own. A model may be of any client; an empty list does nothing.

@@ -9,7 +9,11 @@ mod exit;
 #[cfg(test)]
 mod gating;
 #[cfg(test)]
+mod llm_breaker;
+#[cfg(test)]
 mod llm_fallback;
+#[cfg(test)]
+mod llm_limit;
 #[cfg(test)]
 mod llm_retry;
 #[cfg(test)]
