@@ -8,7 +8,7 @@ use turnwright_core::{
 };
 use turnwright_hook::{HookError, hook, point::AfterLlmResponse};
 use turnwright_interceptor::{
-    builtin::{Fallback, Retry},
+    builtin::{Cache, CircuitBreaker, Fallback, RateLimit, Retry},
     interceptor,
 };
 use turnwright_llm_stream::{LlmEvent, LlmResponse, ModelHandle, ReasoningDelta};
@@ -205,4 +205,47 @@ async fn a_cancel_during_the_wait_ends_the_turn_at_once() {
     let ran = read(&session, handle).await;
     assert_eq!((ran.result().outcome(), model.calls()), (Outcome::Cancelled, 1));
     assert!(clock.instant() - began < Duration::from_secs(6));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cached_answer_is_shown_once_and_counts_no_usage() {
+    let model = ScriptedModel::new([Reply::new().text("fo").text("ur").usage(7, 3).finish()]);
+    let agent = agent_of(&model).interceptor(interceptor!(Cache::default())).build().unwrap();
+    let first = run(&agent, "2+2").await;
+    assert_eq!(first.result().usage.total_tokens(), Some(10));
+    let second = run(&agent, "2+2").await;
+    assert_eq!((second.result().content.as_str(), model.calls()), ("four", 1));
+    assert_eq!((second.messages.len(), second.messages[1].text().as_str()), (2, "four"));
+    let shown = |kind: &TurnEventKind| match kind {
+        TurnEventKind::TextDelta { text } => Some(text.clone()),
+        _ => None,
+    };
+    assert_eq!(second.kinds().filter_map(shown).collect::<Vec<_>>(), ["four"]);
+    assert!(!second.kinds().any(|k| matches!(k, TurnEventKind::Usage { .. })), "nothing was spent");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_limit_gives_its_place_back_when_a_turn_is_cut_and_an_open_circuit_fails_at_once() {
+    let one = std::num::NonZeroU32::MIN;
+    let model = ScriptedModel::new([Reply::new().text("Hel").silence()]);
+    let limit = RateLimit::new().concurrent(one);
+    let agent = agent_of(&model).interceptor(interceptor!(limit.clone())).build().unwrap();
+    let session = agent.new_session();
+    let handle = session.start("hi").unwrap();
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    handle.interrupt(CancelCause::requested("ann"));
+    assert_eq!(read(&session, handle).await.result().outcome(), Outcome::Cancelled);
+
+    let breaker = CircuitBreaker::new(one, Duration::from_secs(30));
+    let broken = ScriptedModel::new([Reply::new().fail(down()), Reply::new().text("never said").finish()]);
+    let agent = agent_of(&broken)
+        .interceptor(interceptor!(breaker))
+        .interceptor(interceptor!(limit))
+        .build()
+        .unwrap();
+    for kind in [ErrorKind::Overloaded, ErrorKind::CircuitOpen] {
+        let ran = run(&agent, "hi").await;
+        assert_eq!(ran.result().error.as_ref().unwrap().kind, kind);
+    }
+    assert_eq!(broken.calls(), 1);
 }

@@ -90,6 +90,15 @@ impl PartialEq for ModelHandle {
     }
 }
 
+impl Eq for ModelHandle {}
+
+impl std::hash::Hash for ModelHandle {
+    fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
+        Arc::as_ptr(&self.client).cast::<()>().hash(state);
+        self.model.hash(state);
+    }
+}
+
 impl std::fmt::Debug for ModelHandle {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{}/{}", self.client.dyn_provider(), self.model)

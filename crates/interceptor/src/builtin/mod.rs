@@ -1,6 +1,7 @@
 //! The built-in layers.
 
 mod attempts;
+mod cache;
 mod circuit_breaker;
 mod control_drain;
 mod fallback;
@@ -10,6 +11,7 @@ mod retry;
 mod tool_result_limit;
 mod tool_timeout;
 
+pub use cache::Cache;
 pub use circuit_breaker::CircuitBreaker;
 pub use control_drain::ControlDrain;
 pub use fallback::Fallback;

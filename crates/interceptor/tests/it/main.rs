@@ -11,6 +11,8 @@ mod gating;
 #[cfg(test)]
 mod llm_breaker;
 #[cfg(test)]
+mod llm_cache;
+#[cfg(test)]
 mod llm_fallback;
 #[cfg(test)]
 mod llm_limit;
