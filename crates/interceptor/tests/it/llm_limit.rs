@@ -99,3 +99,17 @@ async fn a_wait_that_would_pass_the_deadline_is_refused_and_a_cancel_ends_it() {
     assert_eq!(waits.await, Err(Exit::Control(cancelled)));
     assert_eq!(model.calls(), 1);
 }
+
+#[tokio::test(start_paused = true)]
+async fn the_minute_slides() {
+    let (chain, ctx) = (chain(RateLimit::new().requests_per_minute(n(2))), turn(1, None));
+    let model = Model::new([]);
+    chain.call(&ctx, request(), &model, None).await.unwrap();
+    tokio::time::sleep(40 * SECOND).await;
+    for _ in 0..3 {
+        chain.call(&ctx, request(), &model, None).await.unwrap();
+    }
+    let times = model.times();
+    let since: Vec<_> = times.iter().map(|t| (*t - times[0]).as_secs()).collect();
+    assert_eq!(since, [0, 40, 60, 100]);
+}
