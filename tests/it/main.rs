@@ -15,6 +15,7 @@ mod endings;
 mod faults;
 mod hostile;
 mod recordings;
+mod repeats;
 mod steering;
 mod support;
 mod sweep;

@@ -291,7 +291,9 @@ async fn fault_o2_o3_r7_96_a_retry_leaves_no_trace_and_none_is_made_after_visibl
     let model = ScriptedModel::new([Reply::new().fail(broken()), Reply::new().text("ok").finish()]);
     let ran = run(&agent_of(&model).interceptor(interceptor!(Retry)).build().unwrap(), "hi").await;
     assert_eq!((ran.result().content.as_str(), model.calls(), ran.messages.len()), ("ok", 2, 2));
-    assert!(ran.kinds().any(|k| *k == TurnEventKind::Retry { attempt: 2 }));
+    assert!(
+        ran.kinds().any(|k| *k == TurnEventKind::Retry { attempt: 2, model: "scripted/scripted".into() })
+    );
     let model =
         ScriptedModel::new([Reply::new().text("half").fail(broken()), Reply::new().text("ok").finish()]);
     let ran = run(&agent_of(&model).interceptor(interceptor!(Retry)).build().unwrap(), "hi").await;

@@ -105,6 +105,8 @@ pub enum ErrorKind {
     Interceptor,
     /// Something panicked.
     Panic,
+    /// A circuit breaker does not ask the model for now, because it failed too often.
+    CircuitOpen,
     /// A second attempt was asked for where none is allowed.
     ReplayRefused,
     /// A store failed.

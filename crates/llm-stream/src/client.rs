@@ -72,9 +72,30 @@ impl ModelHandle {
         &self.model
     }
 
+    /// The provider's name.
+    pub fn provider(&self) -> &str {
+        self.client.dyn_provider()
+    }
+
     /// The client.
     pub fn client(&self) -> &dyn DynLlmClient {
         &*self.client
+    }
+}
+
+/// The same model of the same client: of that very one, not of one that is set up alike.
+impl PartialEq for ModelHandle {
+    fn eq(&self, other: &Self) -> bool {
+        std::ptr::addr_eq(Arc::as_ptr(&self.client), Arc::as_ptr(&other.client)) && self.model == other.model
+    }
+}
+
+impl Eq for ModelHandle {}
+
+impl std::hash::Hash for ModelHandle {
+    fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
+        Arc::as_ptr(&self.client).cast::<()>().hash(state);
+        self.model.hash(state);
     }
 }
 

@@ -6,6 +6,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use turnwright_core::{Message, ToolDefinition};
 
+use crate::ModelHandle;
+
 /// Which tools the model may or must call.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -26,6 +28,9 @@ pub enum ToolChoice {
 pub struct LlmRequest {
     /// The model's name as the provider knows it.
     pub model: String,
+    /// The model whose client is asked, for [`LlmRequest::model`]. An agent's requests name the agent's own; a layer may
+    /// name another, see [`LlmRequest::for_model`]. None in what a client is given: it is that client.
+    pub target: Option<ModelHandle>,
     /// The system prompt.
     pub system: Option<Arc<str>>,
     /// The conversation, oldest first.
@@ -44,4 +49,22 @@ pub struct LlmRequest {
     pub extra: Map<String, Value>,
     /// Which attempt at this logical call it is, from 1. Layers that repeat a call count it up.
     pub attempt: u32,
+}
+
+impl LlmRequest {
+    /// The same request to another model, which may be of another client.
+    #[must_use]
+    pub fn for_model(mut self, model: ModelHandle) -> Self {
+        self.model = model.model().into();
+        self.target = Some(model);
+        self
+    }
+
+    /// Who is asked, for people: provider and model, as far as they are known.
+    pub fn asked(&self) -> String {
+        match &self.target {
+            Some(target) => format!("{}/{}", target.provider(), self.model),
+            None => self.model.clone(),
+        }
+    }
 }

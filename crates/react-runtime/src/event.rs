@@ -86,6 +86,8 @@ pub enum TurnEventKind {
     Retry {
         /// The attempt, from 2.
         attempt: u32,
+        /// Who is asked now: provider and model.
+        model: String,
     },
     /// A call waits for a decision.
     ApprovalRequested(ApprovalRequest),

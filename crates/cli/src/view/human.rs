@@ -228,10 +228,10 @@ impl View for Human {
                 self.end_text(page);
                 self.shown.is_over = true;
             }
-            TurnEventKind::Retry { attempt } => {
+            TurnEventKind::Retry { attempt, model } => {
                 self.end_text(page);
                 self.shown.is_over = true;
-                self.warn("retry:", &format!("attempt {attempt} at the model call"), page);
+                self.warn("retry:", &format!("attempt {attempt} at the model call, of {model}"), page);
             }
             TurnEventKind::HookFailed(failure) => self.warn("warning:", &failure.to_string(), page),
             TurnEventKind::ApprovalRequested(_) if self.manner.asks => self.end_text(page),

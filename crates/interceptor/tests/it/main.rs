@@ -9,6 +9,18 @@ mod exit;
 #[cfg(test)]
 mod gating;
 #[cfg(test)]
+mod llm_breaker;
+#[cfg(test)]
+mod llm_cache;
+#[cfg(test)]
+mod llm_fallback;
+#[cfg(test)]
+mod llm_limit;
+#[cfg(test)]
+mod llm_retry;
+#[cfg(test)]
+mod model;
+#[cfg(test)]
 mod names;
 #[cfg(test)]
 mod order;

@@ -86,7 +86,7 @@ pub struct AgentBuilder {
 
 impl AgentBuilder {
     pub(super) fn new(name: Arc<str>, model: ModelHandle) -> Self {
-        let request = LlmRequest { model: model.model().into(), ..LlmRequest::default() };
+        let request = LlmRequest::default().for_model(model.clone());
         Self {
             name,
             model,

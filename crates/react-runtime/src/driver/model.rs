@@ -52,7 +52,7 @@ impl Core<scope::LlmCall> for ModelCore<'_> {
         let rt = self.0;
         request.attempt = call.attempt();
         // When a layer may still change the answer, nothing is shown before the chain returned.
-        rt.ledger.with(|leg| leg.begin_attempt(call.is_gating(), call.attempt()));
+        rt.ledger.with(|leg| leg.begin_attempt(call.is_gating(), call.attempt(), &request));
         // A layer may have awaited something since the cancel: no further model call starts.
         if let Some(cause) = ctx.cancel().cause() {
             return Err(Exit::Control(cause.into()));
@@ -61,7 +61,10 @@ impl Core<scope::LlmCall> for ModelCore<'_> {
         let progress = Arc::new(move |progress| ledger.with(|leg| leg.tool_arrives(progress)));
         let shared = StreamCall::new();
         let layers = rt.agent.interceptors.llm_stream.snapshot();
-        let provider = rt.agent.model.client().dyn_stream(ctx, &request);
+        // Whom a layer named is asked. A client that keeps what it was asked must not keep itself alive by it.
+        let target = request.target.take().unwrap_or_else(|| rt.agent.model.clone());
+        let provider = target.client().dyn_stream(ctx, &request);
+        request.target = Some(target);
         let provider = EventStream::provider(provider, ctx.cancel(), Some(progress));
         let mut events = layers.wrap(ctx, &request, &shared, provider);
         while let Some(event) = events.next().await {
@@ -77,6 +80,9 @@ impl Core<scope::LlmCall> for ModelCore<'_> {
         if let Some(cause) = ctx.cancel().cause() {
             return Err(Exit::Control(cause.into()));
         }
-        rt.ledger.with(Leg::end_attempt).map_err(Exit::Failed)
+        let mut response = rt.ledger.with(Leg::end_attempt).map_err(Exit::Failed)?;
+        // A provider that does not say who answered was asked for this one.
+        response.model.get_or_insert(request.model);
+        Ok(response)
     }
 }

@@ -7,7 +7,7 @@ use turnwright_core::{
     ToolResult,
 };
 use turnwright_hook::ToolDecision;
-use turnwright_llm_stream::{Assembler, FinishReason, LlmEvent, LlmResponse, ToolProgress};
+use turnwright_llm_stream::{Assembler, FinishReason, LlmEvent, LlmRequest, LlmResponse, ToolProgress};
 
 use super::leg::{Leg, Streaming};
 use crate::{
@@ -17,13 +17,17 @@ use crate::{
 };
 
 impl Leg {
-    /// An attempt at a model call begins. What an earlier one had shown stays.
-    pub(crate) fn begin_attempt(&mut self, gated: bool, attempt: u32) {
+    /// An attempt at a model call begins. What an earlier one had shown stays; what nobody saw leaves no trace.
+    pub(crate) fn begin_attempt(&mut self, gated: bool, attempt: u32, request: &LlmRequest) {
         if let Some(earlier) = self.stream.take() {
-            self.keep_shown(earlier, "error");
+            if earlier.has_shown() {
+                self.keep_shown(earlier, "error");
+            } else if !earlier.ended {
+                self.count(earlier.assembler.finish().usage);
+            }
         }
         if attempt > 1 {
-            self.emit(TurnEventKind::Retry { attempt });
+            self.emit(TurnEventKind::Retry { attempt, model: request.asked() });
         }
         self.stream = Some(Streaming {
             assembler: Assembler::new(),

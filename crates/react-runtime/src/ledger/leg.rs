@@ -82,7 +82,12 @@ pub(super) struct Streaming {
 impl Streaming {
     /// It had shown something, and it failed or was never read to its end: no answer comes of it.
     pub(super) fn is_abandoned(&self) -> bool {
-        (self.assembler.has_failed() || !self.ended) && (self.shown_reasoning || !self.shown.is_empty())
+        (self.assembler.has_failed() || !self.ended) && self.has_shown()
+    }
+
+    /// Whether anybody saw something of it.
+    pub(super) fn has_shown(&self) -> bool {
+        self.shown_reasoning || !self.shown.is_empty()
     }
 }
 

@@ -42,6 +42,7 @@ fn tool(name: &str) -> Arc<ToolDefinition> {
 fn full() -> LlmRequest {
     LlmRequest {
         model: "m".into(),
+        target: None,
         system: Some("be brief".into()),
         messages: vec![Arc::new(Message::user(id(), "hi"))],
         tools: [tool("t"), tool("u")].into(),
