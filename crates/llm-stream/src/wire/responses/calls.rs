@@ -39,6 +39,11 @@ impl Calls {
         self.calls.iter().any(|call| !call.wire_id.is_empty() && call.wire_id == wire_id)
     }
 
+    /// Whether a call has this id of the server's.
+    pub(super) fn is(&self, at: usize, wire_id: &str) -> bool {
+        self.calls[at].wire_id == wire_id
+    }
+
     pub(super) fn begin(&mut self, is_free_text: bool) -> Result<usize, ErrorInfo> {
         if self.calls.len() == MAX_CALLS {
             return Err(too_large("the list of tool calls"));

@@ -41,6 +41,8 @@ struct State {
     items: Items,
     calls: Calls,
     usage: Option<TokenUsage>,
+    /// How many tokens the answer may have.
+    output_limit: Option<u64>,
     refused: bool,
     /// Whether the server said that the answer begins.
     created: bool,
@@ -57,10 +59,14 @@ impl ResponsesDecoder {
     }
 
     /// A decoder for the answer to this request: its calls get ids that no call of the conversation has, since some
-    /// servers count from one in each answer.
+    /// servers count from one in each answer. An answer of as many tokens as the request allows counts as cut, since
+    /// some servers call it complete.
     pub fn for_request(provider: impl Into<String>, request: &LlmRequest) -> Self {
         let ids = request.messages.iter().flat_map(|m| m.tool_calls()).map(|call| CallId::clone(&call.id));
-        Self::with_calls(provider.into(), Calls::avoiding(ids.collect()))
+        let mut decoder = Self::with_calls(provider.into(), Calls::avoiding(ids.collect()));
+        let limit = request.extra.get("max_output_tokens").and_then(serde_json::Value::as_u64);
+        decoder.state.output_limit = limit.or(request.max_output_tokens);
+        decoder
     }
 
     /// The same decoder, which takes these secrets out of errors that the stream reports.
@@ -78,6 +84,7 @@ impl ResponsesDecoder {
             items: Items::default(),
             calls,
             usage: None,
+            output_limit: None,
             refused: false,
             created: false,
             said: false,

@@ -53,7 +53,7 @@ pub(super) struct Labels<'a> {
 pub(super) struct Item {
     pub(super) kind: Kind,
     id: Box<str>,
-    is_indexed: bool,
+    index: Option<u64>,
     /// The server said that it has all of it.
     pub(super) done: bool,
     /// Which parts of it were said, by their index.
@@ -115,7 +115,7 @@ impl Items {
         self.list.push(Item {
             kind,
             id: id.into(),
-            is_indexed: labels.index.is_some(),
+            index: labels.index,
             done: false,
             said: BTreeSet::new(),
             said_any: false,
@@ -127,6 +127,14 @@ impl Items {
 
     pub(super) fn get(&mut self, at: usize) -> &mut Item {
         &mut self.list[at]
+    }
+
+    /// Whether these labels can be those of an item, rather than of another that shares one of them with it.
+    pub(super) fn fits(&self, at: usize, labels: Labels<'_>) -> bool {
+        let item = &self.list[at];
+        let has_other_index = item.index.zip(labels.index).is_some_and(|(a, b)| a != b);
+        let has_other_id = !item.id.is_empty() && !labels.id.is_empty() && *item.id != *labels.id;
+        !has_other_index && !has_other_id
     }
 
     /// Notes that a part of an item was said.
@@ -153,7 +161,7 @@ impl Items {
     /// Whether none of this kind can be the one at this place of the output under other labels.
     pub(super) fn lacks(&self, kind: Kind, index: u64) -> bool {
         let is_shifted = self.by_index.contains_key(&index);
-        self.list.iter().all(|item| item.kind != kind || (item.is_indexed && !is_shifted))
+        self.list.iter().all(|item| item.kind != kind || (item.index.is_some() && !is_shifted))
     }
 }
 

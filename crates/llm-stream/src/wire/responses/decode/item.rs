@@ -1,12 +1,14 @@
 //! What begins and ends an item.
 
+use std::borrow::Cow;
+
 use serde_json::value::RawValue;
 use turnwright_core::ErrorInfo;
 
 use super::{
     super::{
         event::{RawItem, RawPart, object},
-        items::{Kind, Labels},
+        items::{Item, Kind, Labels},
         reasoning::sealed,
     },
     State,
@@ -45,10 +47,17 @@ impl State {
         let labels = Labels { id: &id, index };
         let kind = Kind::of(&nonempty(item.kind).unwrap_or_default());
         let at = match self.items.find(labels) {
-            Some(at) if self.items.get(at).kind == kind => at,
+            Some(at) if self.items.get(at).kind == kind && self.is_open_or_same(at, labels, &item) => at,
             _ => self.begin(kind, labels)?,
         };
         self.complete(at, &item, raw, out)
+    }
+
+    /// Whether the end of an item is that of this one. Of one that has ended, only if the server repeats itself.
+    fn is_open_or_same(&mut self, at: usize, labels: Labels<'_>, item: &RawItem<'_>) -> bool {
+        let Item { done, call, .. } = *self.items.get(at);
+        let is_same_call = |call| self.calls.is(call, &call_id(item));
+        !done || (self.items.fits(at, labels) && call.is_none_or(is_same_call))
     }
 
     /// Takes an item of the list that the last event repeats. From some servers the list is empty, and from some it is
@@ -92,8 +101,7 @@ impl State {
     ) -> Result<(), ErrorInfo> {
         let Some(call) = self.items.get(at).call else { return Ok(()) };
         self.said = true;
-        let id = nonempty(item.call_id).or_else(|| nonempty(item.id)).unwrap_or_default();
-        self.calls.describe(call, &id, &nonempty(item.name).unwrap_or_default(), out)
+        self.calls.describe(call, &call_id(item), &nonempty(item.name).unwrap_or_default(), out)
     }
 
     fn complete(
@@ -171,4 +179,9 @@ impl State {
         }
         Ok(())
     }
+}
+
+/// The id by which the server knows the result of a call.
+fn call_id<'a>(item: &RawItem<'a>) -> Cow<'a, str> {
+    nonempty(item.call_id).or_else(|| nonempty(item.id)).unwrap_or_default()
 }

@@ -58,9 +58,9 @@ impl State {
             "response.output_item.done" => {
                 event.item.map_or(Ok(()), |item| self.item_done(labels.index, item, out))
             }
-            "response.created" => self.created(event.response),
+            "response.created" => self.created(event.response, out),
             "response.queued" | "response.in_progress" => {
-                self.describe(object(event.response).as_ref());
+                self.describe(&object(event.response).unwrap_or_default(), out);
                 Ok(())
             }
             "response.completed"
@@ -161,19 +161,24 @@ impl State {
         }
     }
 
-    fn created(&mut self, response: Option<&RawValue>) -> Result<(), ErrorInfo> {
+    fn created(&mut self, response: Option<&RawValue>, out: &mut Vec<StreamItem>) -> Result<(), ErrorInfo> {
         if std::mem::replace(&mut self.created, true) && self.said {
             let message = "a second answer began in the same stream";
             return Err(ErrorInfo::new(ErrorKind::Protocol, message));
         }
-        self.describe(object(response).as_ref());
+        self.describe(&object(response).unwrap_or_default(), out);
         Ok(())
     }
 
-    fn describe(&mut self, response: Option<&Response<'_>>) {
-        let Some(response) = response else { return };
+    /// Takes what an event says of the answer as a whole.
+    fn describe(&mut self, response: &Response<'_>, out: &mut Vec<StreamItem>) {
         self.response_id = self.response_id.take().or_else(|| nonempty(response.id).map(Into::into));
         self.model = self.model.take().or_else(|| nonempty(response.model).map(Into::into));
+        if let Some(usage) = response.usage.and_then(usage_of)
+            && self.usage.replace(usage) != Some(usage)
+        {
+            out.push(LlmEvent::UsageSnapshot(Box::new(usage)).into());
+        }
     }
 
     /// Takes the last event.
@@ -185,12 +190,7 @@ impl State {
         out: &mut Vec<StreamItem>,
     ) -> Result<(), ErrorInfo> {
         let response: Response<'_> = object(raw).unwrap_or_default();
-        self.describe(Some(&response));
-        if let Some(usage) = response.usage.and_then(usage_of)
-            && self.usage.replace(usage) != Some(usage)
-        {
-            out.push(LlmEvent::UsageSnapshot(Box::new(usage)).into());
-        }
+        self.describe(&response, out);
         let (reason, raw_reason) = match end_of(kind, &response) {
             End::Finished(reason, raw_reason) => (reason, raw_reason),
             End::Failed => {
@@ -213,7 +213,7 @@ impl State {
         let reason = match reason {
             FinishReason::Stop if self.refused => FinishReason::Refusal,
             // A server that does not know of its own limit calls such an answer complete.
-            FinishReason::Stop if has_cut_call => FinishReason::Length,
+            FinishReason::Stop if has_cut_call || self.is_at_limit() => FinishReason::Length,
             FinishReason::Stop if has_calls => FinishReason::ToolCalls,
             reason => reason,
         };
@@ -222,6 +222,12 @@ impl State {
             Finish { reason, raw_reason, model: self.model.take(), response_id: self.response_id.take() };
         out.push(LlmEvent::Finish(Box::new(finish)).into());
         Ok(())
+    }
+
+    /// Whether the answer has as many tokens as it may have.
+    fn is_at_limit(&self) -> bool {
+        let tokens = self.usage.and_then(|usage| usage.output_tokens);
+        tokens.zip(self.output_limit).is_some_and(|(tokens, limit)| tokens >= limit)
     }
 }
 
