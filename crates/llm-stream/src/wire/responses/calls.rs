@@ -30,13 +30,13 @@ impl Calls {
         Self { ids: CallIds::avoiding(taken), ..Self::default() }
     }
 
-    pub(super) fn is_empty(&self) -> bool {
-        self.calls.is_empty()
+    pub(super) fn len(&self) -> usize {
+        self.calls.len()
     }
 
-    /// Whether there is one with this id of the server's.
-    pub(super) fn has(&self, wire_id: &str) -> bool {
-        self.calls.iter().any(|call| !call.wire_id.is_empty() && call.wire_id == wire_id)
+    /// Whether one of the first so many has this id of the server's.
+    pub(super) fn has(&self, wire_id: &str, first: usize) -> bool {
+        self.calls.iter().take(first).any(|call| !call.wire_id.is_empty() && call.wire_id == wire_id)
     }
 
     /// Whether a call has this id of the server's.

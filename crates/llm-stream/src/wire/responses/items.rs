@@ -62,6 +62,8 @@ pub(super) struct Item {
     said_any: bool,
     /// Where among the calls it is, if it is one.
     pub(super) call: Option<usize>,
+    /// It was found in the list that the last event has.
+    pub(super) listed: bool,
 }
 
 /// The items so far.
@@ -120,6 +122,7 @@ impl Items {
             said: BTreeSet::new(),
             said_any: false,
             call: None,
+            listed: false,
         });
         self.last = Some(at);
         Ok(at)

@@ -61,26 +61,27 @@ impl State {
     }
 
     /// Takes an item of the list that the last event repeats. From some servers the list is empty, and from some it is
-    /// all there is.
+    /// all there is. `streamed` is how many calls came before the list.
     pub(super) fn item_of_output(
         &mut self,
         index: u64,
         raw: &RawValue,
+        streamed: usize,
         out: &mut Vec<StreamItem>,
     ) -> Result<(), ErrorInfo> {
         let Some(item) = object::<RawItem<'_>>(Some(raw)) else { return Ok(()) };
         let id = item.id.and_then(text_of).unwrap_or_default();
         let labels = Labels { id: &id, index: Some(index) };
         let kind = Kind::of(&nonempty(item.kind).unwrap_or_default());
+        let call_id = nonempty(item.call_id).unwrap_or_default();
         let at = match self.items.find(labels) {
-            Some(at) if self.items.get(at).kind == kind => at,
-            // Labelled in another way before: what is there of its kind is it.
-            _ if kind.is_call() && self.calls.has(&nonempty(item.call_id).unwrap_or_default()) => {
-                return Ok(());
-            }
+            Some(at) if self.items.get(at).kind == kind && !self.items.get(at).listed => at,
+            // It came under other labels.
+            _ if kind.is_call() && self.calls.has(&call_id, streamed) => return Ok(()),
             _ if !kind.is_call() && !self.items.lacks(kind, index) => return Ok(()),
             _ => self.begin(kind, labels)?,
         };
+        self.items.get(at).listed = true;
         self.complete(at, &item, raw, out)
     }
 

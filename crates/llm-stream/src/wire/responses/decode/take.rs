@@ -204,11 +204,12 @@ impl State {
             }
         };
         if let Some(output) = response.output {
+            let streamed = self.calls.len();
             for (index, item) in (0..).zip(items_of(output)?) {
-                self.item_of_output(index, item, out)?;
+                self.item_of_output(index, item, streamed, out)?;
             }
         }
-        let has_calls = !self.calls.is_empty();
+        let has_calls = self.calls.len() > 0;
         let has_cut_call = self.calls.finish(out)?;
         let reason = match reason {
             FinishReason::Stop if self.refused => FinishReason::Refusal,

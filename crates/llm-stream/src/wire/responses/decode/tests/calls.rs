@@ -182,6 +182,10 @@ fn a_call_without_an_id_gets_one_and_ids_are_unique_in_the_conversation() {
     let body = body + &completed(json!([]));
     let ids = |response: &LlmResponse| response.tool_calls().map(|c| c.id.to_string()).collect::<Vec<_>>();
     assert_eq!(ids(&answer(&body)), ["call_1", "call_1_2", "call_1_3"]);
+    let output = completed(json!([call("x", "f", "{}"), call("x", "f", "{}")]));
+    assert_eq!(ids(&answer(&output)), ["x", "x_2"], "also where nothing was streamed");
+    let twice = done(0, call("x", "f", "{}")) + &done(0, call("x", "f", "{}"));
+    assert_eq!(ids(&answer(&(twice + &output))), ["x"], "but an end that is repeated is one end");
     let earlier = Part::ToolCall(ToolCall::new("call_1", "f", "{}"));
     let earlier = Message::new(MessageId::from_uuid(Default::default()), Role::Assistant, vec![earlier]);
     let request = LlmRequest { messages: vec![Arc::new(earlier)], ..LlmRequest::default() };
