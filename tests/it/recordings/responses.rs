@@ -1,12 +1,16 @@
 //! The recordings in the Responses format.
 
 use turnwright_core::TokenUsage;
-use turnwright_llm_stream::wire::responses::ResponsesDecoder;
+use turnwright_llm_stream::{LlmRequest, wire::responses::ResponsesDecoder};
 
 use super::*;
 
 fn decode(chunks: &[&[u8]]) -> Vec<StreamItem> {
-    let (mut decoder, mut out) = (ResponsesDecoder::new("p"), Vec::new());
+    decode_with(ResponsesDecoder::new("p"), chunks)
+}
+
+fn decode_with(mut decoder: ResponsesDecoder, chunks: &[&[u8]]) -> Vec<StreamItem> {
+    let mut out = Vec::new();
     for chunk in chunks {
         decoder.feed(chunk, &mut out);
     }
@@ -42,22 +46,29 @@ fn a_real_servers_responses_decode_to_what_another_reader_found_at_any_split() {
     }
 }
 
-/// The server calls every answer complete. That one was cut is known where a call is.
+/// The server calls every answer complete. Broken arguments tell that one was cut, and the limit that was asked for.
 #[test]
-fn a_response_whose_last_call_is_cut_runs_no_call() {
+fn a_response_that_was_cut_is_known_and_runs_no_call() {
     let mut seen = Vec::new();
     for Recording { name, body, .. } in streams(Some("responses")) {
-        let response = assembled(&decode(&[&body]));
-        seen.push((name, response.finish_reason.unwrap(), response.calls_may_run().is_ok()));
+        let file = fs::read(folder().join(format!("{name}.request.json"))).unwrap();
+        let sent: Value = serde_json::from_slice(&file).unwrap();
+        let max_output_tokens = sent["body"]["max_output_tokens"].as_u64();
+        assert!(max_output_tokens.is_some(), "{name}");
+        let request = LlmRequest { max_output_tokens, ..LlmRequest::default() };
+        let alone = assembled(&decode(&[&body])).finish_reason.unwrap();
+        let response = assembled(&decode_with(ResponsesDecoder::for_request("p", &request), &[&body]));
+        seen.push((name, alone, response.finish_reason.unwrap(), response.calls_may_run().is_ok()));
     }
     seen.sort_by(|a, b| a.0.cmp(&b.0));
-    let seen: Vec<_> = seen.iter().map(|(name, reason, may)| (name.as_str(), *reason, *may)).collect();
+    let seen: Vec<_> =
+        seen.iter().map(|(name, alone, told, may)| (name.as_str(), *alone, *told, *may)).collect();
     let expected = [
-        ("responses-calls", FinishReason::ToolCalls, true),
-        ("responses-cut", FinishReason::Stop, true),
-        ("responses-cut-call", FinishReason::Length, false),
-        ("responses-plain", FinishReason::Stop, true),
-        ("responses-tool", FinishReason::ToolCalls, true),
+        ("responses-calls", FinishReason::ToolCalls, FinishReason::ToolCalls, true),
+        ("responses-cut", FinishReason::Stop, FinishReason::Length, false),
+        ("responses-cut-call", FinishReason::Length, FinishReason::Length, false),
+        ("responses-plain", FinishReason::Stop, FinishReason::Stop, true),
+        ("responses-tool", FinishReason::ToolCalls, FinishReason::ToolCalls, true),
     ];
     assert_eq!(seen, expected);
 }
