@@ -1,6 +1,6 @@
 //! The Responses decoder.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use turnwright_core::{Part, TokenUsage};
 use turnwright_llm_stream::{LlmEvent, StreamItem, wire::responses::ResponsesDecoder};
 
@@ -21,7 +21,15 @@ fn check(name: &str, items: &[StreamItem], expected: &Value) {
         assert_eq!(response.model.as_deref(), expected["model"].as_str(), "{name}: model");
         assert!(response.response_id.is_some(), "{name}");
     }
-    check_calls(name, items, &response, expected, cut);
+    if cut {
+        // The other reader too takes a call for complete when its item is done.
+        let complete = response.tool_calls().map(|call| json!({ "id": call.id, "name": call.name }));
+        let expected = expected["tool_calls"].as_array().unwrap().iter();
+        let expected = expected.map(|call| json!({ "id": call["id"], "name": call["name"] }));
+        assert_eq!(complete.collect::<Vec<_>>(), expected.collect::<Vec<_>>(), "{name}: calls");
+    } else {
+        check_calls(name, items, &response, expected, cut);
+    }
 
     let usage = &expected["usage"];
     let (input, output) = (&usage["input_tokens_details"], &usage["output_tokens_details"]);

@@ -24,9 +24,11 @@ mod take;
 /// A call is emitted when its item is done, so that reasoning and calls keep their order; until then it is on the
 /// progress lane. Calls that were cut are emitted with a finish that says so, and with no other. A reasoning item is kept
 /// whole in [`crate::ReasoningDelta::opaque`], under `responses_item`. A call of a custom tool, whose input is free text,
-/// is one with a single argument, `input`. What the server's own tools did (searches, images) is skipped.
+/// is one with a single argument, `input`. What the tools that the format itself defines did or ask for (searches,
+/// images, shells) is skipped.
 ///
-/// The stream ends with its last event, `response.completed` or another; an end mark without it is no end.
+/// The stream ends with its last event, `response.completed` or another; an end mark without it is no end. Memory is
+/// bounded by the caps in [`crate::wire`] and those of the framer.
 #[derive(Debug)]
 pub struct ResponsesDecoder {
     framer: SseFramer,

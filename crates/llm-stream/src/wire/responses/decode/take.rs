@@ -173,7 +173,8 @@ impl State {
     /// Takes what an event says of the answer as a whole.
     fn describe(&mut self, response: &Response<'_>, out: &mut Vec<StreamItem>) {
         self.response_id = self.response_id.take().or_else(|| nonempty(response.id).map(Into::into));
-        self.model = self.model.take().or_else(|| nonempty(response.model).map(Into::into));
+        // A router says first what was asked for, and last what answered.
+        self.model = nonempty(response.model).map(Into::into).or_else(|| self.model.take());
         if let Some(usage) = response.usage.and_then(usage_of)
             && self.usage.replace(usage) != Some(usage)
         {

@@ -176,6 +176,14 @@ fn fault_e10_e26_e30_what_says_nothing_does_no_harm() {
 }
 
 #[test]
+fn the_model_is_the_one_that_answered() {
+    let routed = event("response.completed", json!({ "response": { "model": "m2", "status": "completed" } }));
+    assert_eq!(answer(&(created() + &routed)).model.as_deref(), Some("m2"));
+    let silent = event("response.completed", json!({ "response": { "model": "" } }));
+    assert_eq!(answer(&(created() + &silent)).model.as_deref(), Some("m"));
+}
+
+#[test]
 fn keep_alives_are_no_progress() {
     let (mut decoder, mut out) = (ResponsesDecoder::new("p"), Vec::new());
     decoder.feed(created().as_bytes(), &mut out);
