@@ -69,8 +69,9 @@ fn created() -> String {
 }
 
 fn completed(output: Value) -> String {
-    let response = json!({ "id": "r", "model": "m", "status": "completed", "error": null, "output": output });
-    event("response.completed", json!({ "response": response }))
+    let mut response = json!({ "id": "r", "model": "m", "status": "completed", "error": null });
+    response["output"] = output;
+    event("response.completed", Value::from_iter([("response", response)]))
 }
 
 fn text(index: u64, delta: &str) -> String {
@@ -78,11 +79,11 @@ fn text(index: u64, delta: &str) -> String {
 }
 
 fn added(index: u64, item: Value) -> String {
-    event("response.output_item.added", json!({ "output_index": index, "item": item }))
+    event("response.output_item.added", Value::from_iter([("output_index", index.into()), ("item", item)]))
 }
 
 fn done(index: u64, item: Value) -> String {
-    event("response.output_item.done", json!({ "output_index": index, "item": item }))
+    event("response.output_item.done", Value::from_iter([("output_index", index.into()), ("item", item)]))
 }
 
 fn message(text: &str) -> Value {

@@ -4,7 +4,8 @@ use super::*;
 
 fn item(fields: Value) -> Value {
     let mut item = json!({ "type": "reasoning", "id": "rs", "summary": [], "encrypted_content": "eA==" });
-    fields.as_object().unwrap().iter().for_each(|(name, value)| item[name] = value.clone());
+    let Value::Object(fields) = fields else { unreachable!() };
+    fields.into_iter().for_each(|(name, value)| item[name] = value);
     item
 }
 
@@ -13,11 +14,11 @@ fn thought(kind: &str, delta: &str) -> String {
 }
 
 fn blocks(response: &LlmResponse) -> Vec<(&str, Option<&Value>)> {
-    let block = |part| match part {
-        &Part::Reasoning(ref block) => Some((block.text.as_str(), block.opaque.get("responses_item"))),
+    let blocks = response.parts.iter().filter_map(|part| match part {
+        Part::Reasoning(block) => Some((block.text.as_str(), block.opaque.get("responses_item"))),
         _ => None,
-    };
-    response.parts.iter().filter_map(block).collect()
+    });
+    blocks.collect()
 }
 
 #[test]
