@@ -93,7 +93,7 @@ async fn turn(session: &Session, began: impl Fn()) {
                 text += delta.len();
             }
             TurnEventKind::TurnFinished(end) => {
-                assert_eq!(end.outcome, Outcome::Completed, "{:?}", end.error)
+                assert_eq!(end.outcome, Outcome::Completed, "{:?}", end.error);
             }
             _ => {}
         }
