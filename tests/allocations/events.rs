@@ -20,7 +20,7 @@ const GROWTH: u64 = 40;
 
 /// How often an event allocates, given the counts for few and for many of them.
 #[track_caller]
-fn an_event_allocates(times: u64, count: impl Fn(usize) -> u64) {
+pub(crate) fn an_event_allocates(times: u64, count: impl Fn(usize) -> u64) {
     // What is made once a thread or a process is not counted.
     count(FEW);
     let (few, many) = (count(FEW), count(MANY));

@@ -3,6 +3,7 @@
 
 mod calls;
 mod events;
+mod responses;
 
 use futures::FutureExt;
 

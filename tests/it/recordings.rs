@@ -14,6 +14,8 @@ use turnwright_llm_stream::{
 };
 use turnwright_testkit::check::stream;
 
+mod responses;
+
 struct Recording {
     name: String,
     format: String,

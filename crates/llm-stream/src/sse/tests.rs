@@ -89,8 +89,7 @@ fn fault_e5_comments_are_ignored_and_are_no_progress() {
 
 #[test]
 fn pings_and_events_without_data_are_no_progress() {
-    let quiet =
-        "event: ping\ndata: {\"type\": \"ping\"}\n\ndata:\n\ndata: \n\nevent: x\n\nretry: 5\n\nid: 1\n\ndata";
+    let quiet = "event: ping\ndata: {\"type\": \"ping\"}\n\nevent: keepalive\ndata: {}\n\ndata:\n\ndata: \n\nevent: x\n\nretry: 5\n\nid: 1\n\ndata";
     for size in [1, 2, 5, quiet.len()] {
         let mut framer = SseFramer::new();
         for chunk in quiet.as_bytes().chunks(size) {

@@ -2,11 +2,16 @@
 
 pub mod chat;
 mod count;
+mod events;
+mod fields;
+mod history;
 mod ids;
 mod limits;
 mod list;
+pub mod responses;
 pub(crate) mod scan;
 mod text;
+mod usage;
 
 pub use limits::{MAX_ARGUMENT_BYTES, MAX_CALLS, MAX_LABEL_BYTES};
 

@@ -142,9 +142,14 @@ pub(crate) fn check_calls(
             (call["name"].as_str(), call["id"].as_str()),
             "{name}"
         );
-        match call.get("arguments_raw") {
-            Some(raw) => assert_eq!(raw.as_str().unwrap_or_default(), arguments, "{name}"),
-            None => {
+        match (call.get("arguments_raw"), call.get("input_text")) {
+            (Some(raw), _) => assert_eq!(raw.as_str().unwrap_or_default(), arguments, "{name}"),
+            // A call with free text is one with a single argument.
+            (None, Some(text)) => {
+                let arguments: Value = serde_json::from_str(arguments).unwrap();
+                assert_eq!(arguments, serde_json::json!({ "input": text }), "{name}");
+            }
+            (None, None) => {
                 assert_eq!(serde_json::from_str::<Value>(arguments).unwrap(), call["arguments"], "{name}");
             }
         }

@@ -14,7 +14,11 @@ use crate::{
     Finish, FinishReason, LlmEvent, LlmRequest, StreamItem,
     classify::{self, Secrets},
     sse::{Frame, SseFramer},
-    wire::{WireDecoder, list},
+    wire::{
+        WireDecoder,
+        events::{broken, invalid, is_done_mark},
+        list,
+    },
 };
 
 mod alike;
@@ -254,20 +258,6 @@ impl State {
             out.push(LlmEvent::failure(error).into());
         }
     }
-}
-
-/// `[DONE]`, with any spacing.
-fn is_done_mark(data: &[u8]) -> bool {
-    let inner = data.strip_prefix(b"[").and_then(|d| d.strip_suffix(b"]"));
-    inner.is_some_and(|inner| inner.trim_ascii() == b"DONE")
-}
-
-fn invalid(error: &serde_json::Error) -> ErrorInfo {
-    broken(&format!("is not valid JSON, at column {}", error.column()))
-}
-
-fn broken(what: &str) -> ErrorInfo {
-    ErrorInfo::new(ErrorKind::Decode, format!("an event of the stream {what}"))
 }
 
 #[cfg(test)]

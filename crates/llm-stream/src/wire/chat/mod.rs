@@ -8,7 +8,6 @@ mod finish;
 mod reasoning;
 mod request;
 mod template;
-mod usage;
 
 pub use decode::ChatDecoder;
 pub use request::chat_body;

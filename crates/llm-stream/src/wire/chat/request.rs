@@ -2,14 +2,11 @@
 
 mod message;
 
-use serde::{
-    Serialize, Serializer,
-    ser::{SerializeMap, SerializeSeq},
-};
+use serde::{Serialize, Serializer, ser::SerializeSeq};
 use serde_json::{Value, json};
 use turnwright_core::{ErrorInfo, ErrorKind, ToolDefinition};
 
-use crate::{LlmRequest, ToolChoice};
+use crate::{LlmRequest, ToolChoice, wire::fields::Fields};
 
 /// The body of a streaming chat completion request: UTF-8 JSON. Equal requests give equal bytes.
 ///
@@ -29,7 +26,7 @@ struct Body<'a>(&'a LlmRequest);
 impl Serialize for Body<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let request = self.0;
-        let mut body = Fields { map: serializer.serialize_map(None)?, request };
+        let mut body = Fields::new(serializer.serialize_map(None)?, request);
         body.put("model", &request.model)?;
         body.put("messages", &Messages(request))?;
         if !request.tools.is_empty() {
@@ -44,26 +41,7 @@ impl Serialize for Body<'_> {
         }
         body.put("stream", &true)?;
         body.put("stream_options", &json!({ "include_usage": true }))?;
-        for (name, value) in &request.extra {
-            body.map.serialize_entry(name, value)?;
-        }
-        body.map.end()
-    }
-}
-
-/// Writes the serializer's own fields, but for those that the request replaces.
-struct Fields<'a, M> {
-    map: M,
-    request: &'a LlmRequest,
-}
-
-impl<M: SerializeMap> Fields<'_, M> {
-    fn put<T: Serialize + ?Sized>(&mut self, name: &'static str, value: &T) -> Result<(), M::Error> {
-        if self.request.extra.contains_key(name) { Ok(()) } else { self.map.serialize_entry(name, value) }
-    }
-
-    fn put_some<T: Serialize>(&mut self, name: &'static str, value: Option<&T>) -> Result<(), M::Error> {
-        value.map_or(Ok(()), |value| self.put(name, value))
+        body.end()
     }
 }
 

@@ -8,7 +8,6 @@ use super::{
         chunk::{Choice, Chunk, Delta},
         content::content_of,
         finish::{failure_reason, finish_reason, is_cut},
-        usage::usage_of,
     },
     State,
 };
@@ -17,6 +16,7 @@ use crate::{
     wire::{
         list::{MAX_LIST_ITEMS, too_long, too_many},
         text::nonempty,
+        usage::usage_of,
     },
 };
 

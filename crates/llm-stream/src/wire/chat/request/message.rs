@@ -2,11 +2,12 @@
 
 use std::{borrow::Cow, sync::Arc};
 
-use serde::{Serialize, de::IgnoredAny, ser::SerializeSeq};
+use serde::{Serialize, ser::SerializeSeq};
 use serde_json::{Value, json};
-use turnwright_core::{ImageRef, Interrupted, Message, Part, Role, ToolCall, ToolResult};
+use turnwright_core::{ImageRef, Message, Part, Role, ToolCall, ToolResult};
 
 use super::super::reasoning::details_of;
+use crate::wire::history::{arguments_of, interrupted_response, is_url, text_of};
 
 /// Writes the messages of a history.
 pub(super) fn write<S: SerializeSeq>(messages: &[Arc<Message>], list: &mut S) -> Result<(), S::Error> {
@@ -124,60 +125,6 @@ impl<'a> Call<'a> {
     }
 }
 
-/// The arguments as they were, when they are an object; else an object that holds them, since a server that checks
-/// them would refuse the whole history for ever.
-fn arguments_of(call: &ToolCall) -> Cow<'_, str> {
-    let arguments = call.arguments_json();
-    let is_object =
-        arguments.trim_start().starts_with('{') && serde_json::from_str::<IgnoredAny>(&arguments).is_ok();
-    if is_object { arguments } else { json!({ "invalid_arguments": arguments }).to_string().into() }
-}
-
-/// All text; borrowed when it is one part.
-fn text_of(message: &Message) -> Cow<'_, str> {
-    let mut texts = message.parts.iter().filter_map(Part::as_text);
-    match (texts.next(), texts.next()) {
-        (None, _) => "".into(),
-        (Some(only), None) => only.into(),
-        _ => message.text().into(),
-    }
-}
-
-/// What the model is shown of an answer that was cut: why, the words so far, and the calls that were begun.
-fn interrupted_response(text: &str, interrupted: &Interrupted) -> String {
-    let mut xml = format!("<interrupted_response reason=\"{}\">", escape(&interrupted.reason));
-    if !text.is_empty() {
-        xml.push_str("<content>");
-        xml.push_str(&escape(text));
-        xml.push_str("</content>");
-    }
-    if !interrupted.pending_tools.is_empty() {
-        xml.push_str("<pending_tools>");
-        for name in &interrupted.pending_tools {
-            xml.push_str("<tool name=\"");
-            xml.push_str(&escape(name));
-            xml.push_str("\"/>");
-        }
-        xml.push_str("</pending_tools>");
-    }
-    xml.push_str("</interrupted_response>");
-    xml
-}
-
-fn escape(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '&' => out.push_str("&amp;"),
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '"' => out.push_str("&quot;"),
-            other => out.push(other),
-        }
-    }
-    out
-}
-
 /// Words alone go as a string, which every server takes; lists of parts are only for images.
 fn user(message: &Message) -> Value {
     let has_images = message.parts.iter().any(|part| matches!(part, Part::Image(_)));
@@ -201,8 +148,7 @@ fn text_part(text: &str) -> Value {
 
 /// An image the server can fetch, or its name in words when it is in a store that the server cannot reach.
 fn image_part(image: &ImageRef) -> Value {
-    let is_url = ["http://", "https://", "data:"].iter().any(|scheme| image.uri.starts_with(scheme));
-    if is_url {
+    if is_url(image) {
         json!({ "type": "image_url", "image_url": { "url": image.uri } })
     } else {
         text_part(&format!("[image {}]", image.uri))

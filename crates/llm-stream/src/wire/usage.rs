@@ -40,7 +40,7 @@ struct OutputDetails {
 
 /// The usage in a `usage` object; nothing when it is null, holds no figure, or has a shape that is not known: an
 /// answer is not lost over its bill.
-pub(super) fn usage_of(raw: &RawValue) -> Option<TokenUsage> {
+pub(in crate::wire) fn usage_of(raw: &RawValue) -> Option<TokenUsage> {
     let raw: RawUsage = serde_json::from_str(raw.get()).ok()?;
     let input = raw.prompt_tokens_details.or(raw.input_tokens_details).unwrap_or_default();
     let output = raw.completion_tokens_details.or(raw.output_tokens_details).unwrap_or_default();

@@ -1,0 +1,66 @@
+//! What a history is made into for any format.
+
+use std::borrow::Cow;
+
+use serde::de::IgnoredAny;
+use serde_json::json;
+use turnwright_core::{ImageRef, Interrupted, Message, Part, ToolCall};
+
+/// The arguments as they were, when they are an object; else an object that holds them, since a server that checks
+/// them would refuse the whole history for ever.
+pub(in crate::wire) fn arguments_of(call: &ToolCall) -> Cow<'_, str> {
+    let arguments = call.arguments_json();
+    let is_object =
+        arguments.trim_start().starts_with('{') && serde_json::from_str::<IgnoredAny>(&arguments).is_ok();
+    if is_object { arguments } else { json!({ "invalid_arguments": arguments }).to_string().into() }
+}
+
+/// All text; borrowed when it is one part.
+pub(in crate::wire) fn text_of(message: &Message) -> Cow<'_, str> {
+    let mut texts = message.parts.iter().filter_map(Part::as_text);
+    match (texts.next(), texts.next()) {
+        (None, _) => "".into(),
+        (Some(only), None) => only.into(),
+        _ => message.text().into(),
+    }
+}
+
+/// What the model is shown of an answer that was cut: why, the words so far, and the calls that were begun.
+pub(in crate::wire) fn interrupted_response(text: &str, interrupted: &Interrupted) -> String {
+    let mut xml = format!("<interrupted_response reason=\"{}\">", escape(&interrupted.reason));
+    if !text.is_empty() {
+        xml.push_str("<content>");
+        xml.push_str(&escape(text));
+        xml.push_str("</content>");
+    }
+    if !interrupted.pending_tools.is_empty() {
+        xml.push_str("<pending_tools>");
+        for name in &interrupted.pending_tools {
+            xml.push_str("<tool name=\"");
+            xml.push_str(&escape(name));
+            xml.push_str("\"/>");
+        }
+        xml.push_str("</pending_tools>");
+    }
+    xml.push_str("</interrupted_response>");
+    xml
+}
+
+fn escape(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&quot;"),
+            other => out.push(other),
+        }
+    }
+    out
+}
+
+/// Whether the server can fetch the image; else it is in a store of ours.
+pub(in crate::wire) fn is_url(image: &ImageRef) -> bool {
+    ["http://", "https://", "data:"].iter().any(|scheme| image.uri.starts_with(scheme))
+}

@@ -1,0 +1,13 @@
+//! OpenAI's Responses format, and as the servers that copy it speak it.
+
+mod call;
+mod calls;
+mod decode;
+mod event;
+mod finish;
+mod items;
+mod reasoning;
+mod request;
+
+pub use decode::ResponsesDecoder;
+pub use request::responses_body;

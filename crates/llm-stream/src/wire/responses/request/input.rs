@@ -1,0 +1,155 @@
+//! A history as the items that the format wants.
+
+use std::{borrow::Cow, collections::HashMap, sync::Arc};
+
+use serde::{Serialize, ser::SerializeSeq};
+use serde_json::{Value, json};
+use turnwright_core::{CallId, ImageRef, Message, Part, Role, ToolCall, ToolResult};
+
+use super::super::reasoning::item_of;
+use crate::wire::{
+    history::{arguments_of, interrupted_response, is_url, text_of},
+    ids::CallIds,
+};
+
+/// The most bytes an id of a call may have in a request.
+const MAX_CALL_ID_BYTES: usize = 64;
+
+/// Writes the items of a history. `stored` says that the server keeps what it said.
+pub(super) fn write<S: SerializeSeq>(
+    messages: &[Arc<Message>],
+    stored: bool,
+    list: &mut S,
+) -> Result<(), S::Error> {
+    let ids = ShortIds::of(messages);
+    for message in messages {
+        for result in message.tool_results() {
+            list.serialize_element(&json!({
+                "type": "function_call_output",
+                "call_id": ids.short(result.call_id()),
+                "output": output(result),
+            }))?;
+        }
+        match message.role {
+            Role::Tool => {}
+            Role::Assistant => assistant(message, stored, &ids, list)?,
+            Role::System => list.serialize_element(&Words { role: "system", content: text_of(message) })?,
+            Role::User => list.serialize_element(&user(message))?,
+        }
+    }
+    Ok(())
+}
+
+/// A message of nothing but words.
+#[derive(Serialize)]
+struct Words<'a> {
+    role: &'static str,
+    content: Cow<'a, str>,
+}
+
+/// Writes an answer, in the order in which it came: reasoning belongs to what follows it, and without that it would be
+/// refused.
+fn assistant<S: SerializeSeq>(
+    message: &Message,
+    stored: bool,
+    ids: &ShortIds<'_>,
+    list: &mut S,
+) -> Result<(), S::Error> {
+    let mut reasoning: Vec<&Value> = Vec::new();
+    let mut marked_up =
+        message.interrupted.as_ref().map(|mark| interrupted_response(&text_of(message), mark));
+    for part in &message.parts {
+        let item = match part {
+            Part::Reasoning(block) => {
+                reasoning.extend(item_of(block, stored));
+                continue;
+            }
+            // All of the text of an interrupted answer goes where its first text stands.
+            Part::Text { .. } if message.interrupted.is_some() => marked_up.take().map(|text| said(&text)),
+            Part::Text { text } if !text.is_empty() => Some(said(text)),
+            Part::ToolCall(call) => Some(called(call, ids)),
+            _ => None,
+        };
+        let Some(item) = item else { continue };
+        reasoning.drain(..).try_for_each(|item| list.serialize_element(item))?;
+        list.serialize_element(&item)?;
+    }
+    marked_up.map_or(Ok(()), |text| list.serialize_element(&said(&text)))
+}
+
+fn said(text: &str) -> Value {
+    json!({
+        "type": "message",
+        "role": "assistant",
+        "status": "completed",
+        "content": [{ "type": "output_text", "text": text, "annotations": [] }],
+    })
+}
+
+fn called(call: &ToolCall, ids: &ShortIds<'_>) -> Value {
+    json!({
+        "type": "function_call",
+        "call_id": ids.short(&call.id),
+        "name": call.name,
+        "arguments": arguments_of(call),
+    })
+}
+
+/// Words alone go as a string, which every server takes; lists are only for images.
+fn output(result: &ToolResult) -> Value {
+    if result.images.is_empty() {
+        return result.content.as_str().into();
+    }
+    let text = (!result.content.is_empty()).then(|| text_part(&result.content));
+    text.into_iter().chain(result.images.iter().map(image_part)).collect()
+}
+
+fn user(message: &Message) -> Value {
+    let has_images = message.parts.iter().any(|part| matches!(part, Part::Image(_)));
+    let content = if has_images {
+        let part = |part: &Part| match part {
+            Part::Text { text } => Some(text_part(text)),
+            Part::Image(image) => Some(image_part(image)),
+            _ => None,
+        };
+        message.parts.iter().filter_map(part).collect()
+    } else {
+        let texts: Vec<&str> = message.parts.iter().filter_map(Part::as_text).collect();
+        Value::from(texts.join("\n"))
+    };
+    json!({ "role": "user", "content": content })
+}
+
+fn text_part(text: &str) -> Value {
+    json!({ "type": "input_text", "text": text })
+}
+
+/// An image the server can fetch, or its name in words when it is in a store that the server cannot reach.
+fn image_part(image: &ImageRef) -> Value {
+    if is_url(image) {
+        json!({ "type": "input_image", "image_url": image.uri, "detail": "auto" })
+    } else {
+        text_part(&format!("[image {}]", image.uri))
+    }
+}
+
+/// Ids in place of those that are too long for the format, as other formats may have made them.
+struct ShortIds<'a>(HashMap<&'a CallId, CallId>);
+
+impl<'a> ShortIds<'a> {
+    /// Numbered in the order of the history, so that a longer history gives its beginning the same ids.
+    fn of(messages: &'a [Arc<Message>]) -> Self {
+        let calls = || messages.iter().flat_map(|message| message.tool_calls()).map(|call| &call.id);
+        let is_long = |id: &&CallId| id.as_str().len() > MAX_CALL_ID_BYTES;
+        let mut ids = CallIds::avoiding(calls().filter(|id| !is_long(id)).cloned().collect());
+        let mut short = HashMap::new();
+        for id in calls().filter(is_long) {
+            short.entry(id).or_insert_with(|| ids.unique("call_long"));
+        }
+        Self(short)
+    }
+
+    fn short<'b>(&'b self, id: &'b CallId) -> &'b str {
+        self.0.get(id).unwrap_or(id).as_str()
+    }
+}
