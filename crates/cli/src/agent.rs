@@ -3,7 +3,9 @@
 use std::env;
 
 use turnwright::{
-    Agent, AgentBuilder, ChatClient, ErrorInfo, Limits, ModelHandle, Timeouts, runtime::gate::AskFor,
+    Agent, AgentBuilder, ChatClient, ErrorInfo, Limits, ModelHandle, ResponsesClient, Timeouts,
+    providers::{Format, HttpClientBuilder},
+    runtime::gate::AskFor,
 };
 
 use crate::{
@@ -82,7 +84,6 @@ pub(crate) fn has_provider(args: &AgentArgs) -> bool {
 }
 
 pub(crate) fn model(args: &AgentArgs) -> Result<ModelHandle, Refusal> {
-    let ProviderName::Openai = args.provider;
     let (key, base_url) = (var(KEY), base_url(args));
     if key.is_none() && base_url.is_none() {
         return Err(Refusal::new("no provider is configured").hint(format!(
@@ -94,7 +95,21 @@ pub(crate) fn model(args: &AgentArgs) -> Result<ModelHandle, Refusal> {
         let refusal = Refusal::new("no model is named");
         return Err(refusal.hint("add --model NAME or set TURNWRIGHT_MODEL; the provider says which it has"));
     };
-    let mut client = ChatClient::builder().timeouts(timeouts(&args.timeouts));
+    let timeouts = timeouts(&args.timeouts);
+    match args.provider {
+        ProviderName::Openai => client(ChatClient::builder(), key, base_url, timeouts, model),
+        ProviderName::OpenaiResponses => client(ResponsesClient::builder(), key, base_url, timeouts, model),
+    }
+}
+
+fn client<F: Format>(
+    mut client: HttpClientBuilder<F>,
+    key: Option<String>,
+    base_url: Option<String>,
+    timeouts: Timeouts,
+    model: &str,
+) -> Result<ModelHandle, Refusal> {
+    client = client.timeouts(timeouts);
     if let Some(key) = key {
         client = client.api_key(key);
     }

@@ -121,8 +121,8 @@ pub(crate) struct AgentArgs {
     /// Which API to speak.
     #[arg(long, value_name = "NAME", default_value = "openai", env = "TURNWRIGHT_PROVIDER")]
     pub(crate) provider: ProviderName,
-    /// The server, up to and without `/chat/completions`, for example http://127.0.0.1:8080/v1; OPENAI_BASE_URL by
-    /// default.
+    /// The server, up to and without what the API adds (`/chat/completions`, `/responses`), for example
+    /// http://127.0.0.1:8080/v1; OPENAI_BASE_URL by default.
     #[arg(long, value_name = "URL", env = "TURNWRIGHT_BASE_URL", hide_env_values = true)]
     pub(crate) base_url: Option<String>,
     /// The model, by the provider's name for it. There is no default.
@@ -172,6 +172,8 @@ pub(crate) struct TimeoutArgs {
 pub(crate) enum ProviderName {
     /// Chat completions: OpenAI and the many servers compatible with it.
     Openai,
+    /// Responses: OpenAI, and servers compatible with it.
+    OpenaiResponses,
 }
 
 /// No limit may lie beyond what clocks can add to now.

@@ -1,7 +1,7 @@
 //! HTTP clients for the wire formats of model providers.
 //!
 //! - [`HttpClient`]: the client, one type a [`Format`]; [`ChatClient`] speaks chat completions, as OpenAI and the many
-//!   servers compatible with it do.
+//!   servers compatible with it do; [`ResponsesClient`] speaks Responses.
 //! - [`Timeouts`]: how long a client waits for what.
 //!
 //! A client only speaks HTTP: what the bytes mean is decided by the decoders of [`turnwright_llm_stream::wire`].
@@ -27,5 +27,5 @@ mod timeouts;
 mod transport;
 
 pub use client::{HttpClient, HttpClientBuilder};
-pub use format::{Chat, ChatClient, Format};
+pub use format::{Chat, ChatClient, Format, Responses, ResponsesClient};
 pub use timeouts::Timeouts;

@@ -259,7 +259,7 @@ pub use turnwright_interceptor::{
 pub use turnwright_llm_stream::{LlmClient, LlmEvent, LlmRequest, LlmResponse, ModelHandle};
 #[cfg(feature = "providers")]
 #[doc(inline)]
-pub use turnwright_providers::{ChatClient, Timeouts};
+pub use turnwright_providers::{ChatClient, ResponsesClient, Timeouts};
 #[doc(inline)]
 pub use turnwright_react_runtime::{
     Agent, AgentBuilder, BuildError, Input, Plan, Session, StartError, TurnEvent, TurnEventKind,

@@ -123,3 +123,17 @@ fn nobody_listens() {
         assert_eq!(stub.request_count(), 0, "the option wins over the environment");
     });
 }
+
+#[test]
+fn another_api_goes_to_another_address() {
+    run(async {
+        // The server knows chat completions only.
+        let server = server([Reply::new().text("hi")]).await;
+        let output = ask(&server, &["--provider", "openai-responses", "hi"]).output().await.unwrap();
+        assert_eq!(output.status.code(), Some(1));
+        let notes = stderr(&output);
+        assert!(notes.contains("404"), "{notes}");
+        let output = ask(&server, &["--provider", "openai", "hi"]).output().await.unwrap();
+        assert_eq!((output.status.code(), stdout(&output).as_str()), (Some(0), "hi\n"));
+    });
+}

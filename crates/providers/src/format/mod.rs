@@ -1,12 +1,14 @@
 //! What a client must know of the format it speaks, beside what its bytes mean.
 
 mod chat;
+mod responses;
 
 use reqwest::Url;
 use turnwright_core::{ErrorInfo, ErrorKind};
 use turnwright_llm_stream::{LlmRequest, classify::Secrets, wire::WireDecoder};
 
 pub use chat::{Chat, ChatClient};
+pub use responses::{Responses, ResponsesClient};
 
 /// A wire format as a client speaks it. Sealed: the formats are those of [`turnwright_llm_stream::wire`].
 pub trait Format: sealed::Sealed + Send + Sync + 'static {

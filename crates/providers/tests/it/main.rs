@@ -2,5 +2,6 @@
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test: the helpers of tests count as such")]
 
 mod faults;
+mod formats;
 mod requests;
 mod support;

@@ -61,6 +61,7 @@ fn full() -> LlmRequest {
     };
     LlmRequest {
         model: "m".into(),
+        target: None,
         system: Some("be brief".into()),
         messages: vec![Arc::new(Message::user(id(), "hi"))],
         tools: [Arc::new(tool)].into(),

@@ -1,0 +1,43 @@
+//! Responses.
+
+use turnwright_core::ErrorInfo;
+use turnwright_llm_stream::{
+    LlmRequest,
+    classify::Secrets,
+    wire::responses::{ResponsesDecoder, responses_body},
+};
+
+use super::{Environment, Format, sealed::Sealed};
+use crate::HttpClient;
+
+/// A client for OpenAI's Responses API and for the servers that are compatible with it. Use it where reasoning is to be
+/// sent back from turn to turn; nothing is stored at the provider.
+///
+/// Its environment: `OPENAI_API_KEY`, and `OPENAI_BASE_URL` for a server of your own, which may need no key. To the base
+/// URL `/responses` is added.
+pub type ResponsesClient = HttpClient<Responses>;
+
+/// The Responses format.
+#[derive(Debug)]
+pub enum Responses {}
+
+impl Sealed for Responses {}
+
+impl Format for Responses {
+    type Decoder = ResponsesDecoder;
+    const PROVIDER: &'static str = "openai";
+    const BASE_URL: &'static str = "https://api.openai.com/v1";
+    const PATH: &'static str = "/responses";
+
+    fn environment(var: &dyn Fn(&str) -> Option<String>) -> Result<Environment, ErrorInfo> {
+        Environment::of(var, "OPENAI_API_KEY", "OPENAI_BASE_URL")
+    }
+
+    fn body(request: &LlmRequest) -> Result<Vec<u8>, ErrorInfo> {
+        responses_body(request)
+    }
+
+    fn decoder(provider: &str, request: &LlmRequest, secrets: Secrets) -> ResponsesDecoder {
+        ResponsesDecoder::for_request(provider, request).redacting(secrets)
+    }
+}

@@ -1,0 +1,68 @@
+//! The further formats, each asked for once over a socket: where the request goes, with what, and that its answer is
+//! read in its own format.
+
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpListener,
+};
+use turnwright_core::CancelToken;
+use turnwright_llm_stream::{Assembler, EventStream, LlmClient, LlmResponse};
+use turnwright_providers::{Format, HttpClient};
+
+use crate::support::{context, request, run, short};
+
+/// Asks a server that answers with this body. Gives the first line and the headers of what it was sent, in lower case,
+/// the body, and the answer.
+async fn ask<F: Format>(body: &str) -> (String, Vec<u8>, LlmResponse) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let base_url = format!("http://{}/v1", listener.local_addr().unwrap());
+    let client = HttpClient::<F>::builder().base_url(base_url).api_key("key-0123456789").timeouts(short());
+    let client = client.build().unwrap();
+    let serve = async {
+        let (mut socket, _) = listener.accept().await.unwrap();
+        let mut sent = Vec::new();
+        let (head, length) = loop {
+            socket.read_buf(&mut sent).await.unwrap();
+            let text = String::from_utf8_lossy(&sent).to_lowercase();
+            if let Some((head, _)) = text.split_once("\r\n\r\n") {
+                let length = head.lines().find_map(|line| line.strip_prefix("content-length: ")).unwrap();
+                break (head.to_owned(), length.parse::<usize>().unwrap());
+            }
+        };
+        while sent.len() < head.len() + 4 + length {
+            socket.read_buf(&mut sent).await.unwrap();
+        }
+        let answer = format!(
+            "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncontent-length: {}\r\n\r\n{body}",
+            body.len()
+        );
+        socket.write_all(answer.as_bytes()).await.unwrap();
+        (head.clone(), sent.split_off(head.len() + 4))
+    };
+    let answered = async {
+        use futures::StreamExt;
+        let stream = EventStream::provider(client.stream(&context(), &request()), &CancelToken::new(), None);
+        let feed = |mut assembler: Assembler, event| {
+            assembler.feed(event);
+            std::future::ready(assembler)
+        };
+        stream.fold(Assembler::new(), feed).await.finish()
+    };
+    let ((head, sent), response) = futures::join!(serve, answered);
+    (head, sent, response)
+}
+
+#[test]
+fn responses_are_asked_for_and_read() {
+    use turnwright_llm_stream::wire::responses::responses_body;
+    use turnwright_providers::Responses;
+    run(async {
+        let body = include_str!("../../../../tests/recordings/smollm2/responses-plain.sse");
+        let (head, sent, response) = ask::<Responses>(body).await;
+        assert!(head.starts_with("post /v1/responses http/1.1\r\n"), "{head}");
+        assert!(head.contains("authorization: bearer key-0123456789"), "{head}");
+        assert_eq!(sent, responses_body(&request()).unwrap());
+        assert_eq!(response.error, None);
+        assert!(response.text().starts_with("Hello! I'm here"), "{}", response.text());
+    });
+}
