@@ -102,12 +102,12 @@ impl Keyboard {
     }
 
     /// Stops reading, so that no reader takes what is typed next. Answers what was typed on a terminal until now and not
-    /// taken yet; a line that was only begun stays for whoever reads next, unless it is asked for: then it is refused.
-    pub(crate) async fn hush(&mut self, begun: bool) -> Vec<Typed> {
+    /// taken yet.
+    pub(crate) async fn hush(&mut self) -> Vec<Typed> {
         match self {
             Self::Piped(_) => Vec::new(),
             #[cfg(unix)]
-            Self::Terminal(terminal) => terminal.hush(begun).await,
+            Self::Terminal(terminal) => terminal.hush().await,
         }
     }
 }

@@ -98,8 +98,7 @@ impl Desk for RunDesk {
 
     async fn clear(&mut self) -> Cleared {
         let Some(keyboard) = &mut self.0 else { return Cleared::default() };
-        let is_line = |typed: &Typed| matches!(typed, Typed::Line(_) | Typed::Refused(_));
-        let early = keyboard.hush(true).await.into_iter().filter(is_line).count();
+        let early = keyboard.hush().await.into_iter().filter(|typed| matches!(typed, Typed::Line(_))).count();
         let notes = match early {
             0 => String::new(),
             n => format!("{} typed before the question: no answer\n", counted(n as u64, "line")),

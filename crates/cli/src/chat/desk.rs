@@ -142,7 +142,7 @@ impl ChatDesk {
     /// Takes what was typed at the last moment of a turn, as if it had been typed after it. Answers what to say.
     pub(super) async fn after_turn(&mut self) -> String {
         let mut notes = String::new();
-        for typed in self.keyboard.hush(false).await {
+        for typed in self.keyboard.hush().await {
             match typed {
                 Typed::Line(line) => notes.extend(self.wait(line)),
                 Typed::Refused(why) => notes.push_str(&refused(&why)),
@@ -173,7 +173,7 @@ impl Desk for ChatDesk {
 
     async fn clear(&mut self) -> Cleared {
         let mut cleared = Cleared::default();
-        for typed in self.keyboard.hush(true).await {
+        for typed in self.keyboard.hush().await {
             match self.take(typed) {
                 Some(Remark::Tell(text)) => cleared.notes.push_str(&text),
                 Some(Remark::Stop(word)) => cleared.stop = Some(word),

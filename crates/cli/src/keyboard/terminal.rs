@@ -14,7 +14,7 @@ use std::{
 use rustix::{
     event::{PollFd, PollFlags, poll},
     io::Errno,
-    termios::{LocalModes, OptionalActions, SpecialCodeIndex, Termios, tcgetattr, tcsetattr},
+    termios::{OptionalActions, Termios, tcgetattr, tcsetattr},
 };
 use tokio::sync::mpsc;
 
@@ -22,13 +22,6 @@ use super::{Typed, Wanted, editor::Editor, lines::Lines};
 
 /// Lines on their way from the thread.
 const ON_THEIR_WAY: usize = 16;
-
-/// How often a line that was begun is read at most. The system holds no more than one reading takes.
-const MOST_READS: usize = 16;
-
-/// What wakes the thread: it listens no longer; and what somebody began to type is taken too.
-const STOP: u8 = b's';
-const CLEAR: u8 = b'c';
 
 /// What the thread is told.
 enum Order {
@@ -129,7 +122,7 @@ impl Terminal {
         self.noted(typed)
     }
 
-    pub(super) async fn hush(&mut self, begun: bool) -> Vec<Typed> {
+    pub(super) async fn hush(&mut self) -> Vec<Typed> {
         let mut rest = Vec::new();
         if self.busy == Busy::Idle && self.end.is_none() {
             self.order(Order::Listen);
@@ -137,7 +130,7 @@ impl Terminal {
         }
         if self.busy == Busy::Listening {
             // A thread that is gone reports so.
-            let _ = self.wake.write_all(&[if begun { CLEAR } else { STOP }]);
+            let _ = self.wake.write_all(b"w");
             while let Some(Report::Typed(typed)) = self.reports.recv().await {
                 rest.push(self.noted(typed));
             }
@@ -215,11 +208,7 @@ impl Reader {
             if typed {
                 self.read();
             } else if woken {
-                let mut word = [STOP];
-                let _ = self.woken.read(&mut word);
-                if word == [CLEAR] {
-                    self.read_begun();
-                }
+                let _ = self.woken.read(&mut [0]);
                 // What was typed without an end of its own is not for another line.
                 self.ready.extend(self.lines.finish());
             }
@@ -232,34 +221,6 @@ impl Reader {
             if woken && !typed {
                 return;
             }
-        }
-    }
-
-    /// Takes what somebody typed and did not end with Enter, so that an Enter of later does not make a line of it. The
-    /// terminal hands it out only while it does not wait for whole lines.
-    fn read_begun(&mut self) {
-        let Ok(lines) = tcgetattr(&self.tty) else { return };
-        let mut keys = lines.clone();
-        keys.local_modes.remove(LocalModes::ICANON);
-        keys.special_codes[SpecialCodeIndex::VMIN] = 0;
-        keys.special_codes[SpecialCodeIndex::VTIME] = 0;
-        if tcsetattr(&self.tty, OptionalActions::Now, &keys).is_err() {
-            return;
-        }
-        let mut bytes = [0; 4096];
-        for _ in 0..MOST_READS {
-            match self.tty.read(&mut bytes) {
-                Ok(n) if n > 0 => {
-                    let Self { lines, ready, .. } = self;
-                    lines.feed(&bytes[..n], |line| ready.push_back(line));
-                }
-                // Nothing more; what cannot be read says so when it is read for lines.
-                _ => break,
-            }
-        }
-        let _ = tcsetattr(&self.tty, OptionalActions::Now, &lines);
-        if let Some(Typed::Line(begun)) = self.lines.finish() {
-            self.ready.push_back(Typed::Refused(format!("{begun:?}, not ended before the question came")));
         }
     }
 

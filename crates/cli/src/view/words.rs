@@ -17,31 +17,9 @@ pub(crate) fn spelled(name: &str) -> Cow<'_, str> {
     if name.contains(steers) { Cow::Owned(escape(name, steers)) } else { name.into() }
 }
 
-/// Text that somebody is to approve of: whatever cannot be seen is spelled out, and so is a blank that only looks like a
-/// space.
-pub(crate) fn visible(text: &str) -> Cow<'_, str> {
-    let hides = |c: char| match c {
-        '\n' | '\t' | ' ' => false,
-        // What Unicode lets a screen leave out, and marks that show nothing either.
-        '\u{ad}'
-        | '\u{34f}'
-        | '\u{115f}'
-        | '\u{1160}'
-        | '\u{17b4}'
-        | '\u{17b5}'
-        | '\u{180b}'..='\u{180f}' => true,
-        '\u{200b}'..='\u{200f}' | '\u{2060}'..='\u{206f}' | '\u{2800}' | '\u{3164}' => true,
-        '\u{fe00}'..='\u{fe0f}' | '\u{feff}' | '\u{ffa0}' | '\u{fff0}'..='\u{fffb}' => true,
-        '\u{1bca0}'..='\u{1bca3}' | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e0fff}' => true,
-        c => steers(c) || c.is_whitespace(),
-    };
-    if text.contains(hides) { Cow::Owned(escape(text, hides)) } else { text.into() }
-}
-
 /// Whether a character is none to see: it controls the terminal, breaks the line, or turns the direction of what follows.
 fn steers(c: char) -> bool {
-    let turns =
-        matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    let turns = matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     c.is_control() || turns || matches!(c, '\u{2028}' | '\u{2029}')
 }
 
@@ -160,7 +138,7 @@ mod tests {
     fn text_cannot_steer_the_terminal() {
         assert_eq!(printable("a\x1b[31mb\r\nc\td\u{9b}"), "a\\u{1b}[31mb\nc\td\\u{9b}");
         assert!(matches!(printable("plain\nText"), Cow::Borrowed(_)));
-        for c in "\u{61c}\u{200e}\u{200f}\u{2028}\u{2029}\u{202a}\u{202e}\u{2066}\u{2069}".chars() {
+        for c in "\u{200e}\u{200f}\u{2028}\u{2029}\u{202a}\u{202e}\u{2066}\u{2069}".chars() {
             assert_eq!(printable(&format!("a{c}b")), format!("a{}b", c.escape_unicode()));
         }
         assert_eq!(spelled("a\nb\u{202e}\tc"), "a\\nb\\u{202e}\\tc");

@@ -127,24 +127,3 @@ fn run_takes_no_answer_from_before_the_question() {
         assert!(!root.join("x").exists());
     });
 }
-
-/// A line that was begun before the question stays in the terminal until somebody presses Enter.
-#[test]
-fn enter_after_the_question_sends_nothing_that_was_begun_before_it() {
-    run(async {
-        let call = r#"{"command":"touch x"}"#;
-        let first = Reply::new().delay(Duration::from_millis(200)).text("Well").text("then");
-        let root = directory();
-        let server = server([first.tool_call("s1", "shell", call), Reply::new().text("No.")]).await;
-        let mut terminal = Terminal::open(&server, &root, &["run", "do it"]);
-        terminal.sees("Well").await;
-        terminal.press("y").await;
-        terminal.sees("? y/n > ").await;
-        terminal.press("\n").await;
-        terminal.sees("nothing is not an answer").await;
-        terminal.press("n\n").await;
-        terminal.sees("No.\n").await;
-        assert_eq!(terminal.ends().await.code(), Some(0), "{}", terminal.seen);
-        assert!(!root.join("x").exists());
-    });
-}
