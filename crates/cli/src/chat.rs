@@ -77,6 +77,9 @@ impl Chat {
     async fn until_left(&mut self) -> u8 {
         let mut interrupts = 0;
         loop {
+            if let Some(code) = self.console.lost() {
+                return code;
+            }
             let line = match self.desk.waiting.pop_front() {
                 Some(line) => {
                     self.tell(&format!("> {}\n", one_line(&line, 200))).await;
@@ -117,7 +120,10 @@ impl Chat {
                     let answer = self.desk.answer(command);
                     self.tell(&answer).await;
                 }
-                Line::Unknown(what) => self.tell(&unknown(&what)).await,
+                Line::Unknown(what) => {
+                    self.tell(&unknown(&what)).await;
+                    self.code = exit::USAGE;
+                }
                 Line::Message(message) => {
                     if let Some(code) = self.turn(message).await {
                         return code;

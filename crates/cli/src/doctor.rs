@@ -7,9 +7,9 @@ mod providers;
 
 use std::process::ExitCode;
 
-use self::check::Report;
+use self::check::{Report, Status};
 use crate::{
-    Global, Refusal,
+    Global, Refusal, approval,
     args::AgentArgs,
     exit,
     output::{self, Look, To},
@@ -22,6 +22,10 @@ pub(crate) async fn examine(global: &Global, args: &AgentArgs) -> Result<ExitCod
     providers::check(args, &mut report).await;
     machine::terminal(global.color, &mut report);
     machine::tool_root(args, &mut report);
+    if let Err(refusal) = approval::asked_about(&args.allow) {
+        let check = report.add("approvals", Status::Problem, refusal.message);
+        check.hint(refusal.hint.unwrap_or_default());
+    }
     let text = match global.json {
         true => {
             let json = serde_json::to_string(&report.json());

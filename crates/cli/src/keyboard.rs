@@ -101,6 +101,16 @@ impl Keyboard {
         }
     }
 
+    /// As [`Keyboard::hush`], before a question: what was typed on a terminal without Enter is taken out too, and said.
+    /// Else Enter would make an answer of it.
+    pub(crate) async fn clear(&mut self) -> Vec<Typed> {
+        match self {
+            Self::Piped(_) => Vec::new(),
+            #[cfg(unix)]
+            Self::Terminal(terminal) => terminal.clear().await,
+        }
+    }
+
     /// Stops reading, so that no reader takes what is typed next. Answers what was typed on a terminal until now and not
     /// taken yet.
     pub(crate) async fn hush(&mut self) -> Vec<Typed> {

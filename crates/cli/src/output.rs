@@ -81,11 +81,17 @@ pub(crate) struct Output {
     stdout: Stdout,
     stderr: Stderr,
     is_closed: bool,
+    is_given_up: bool,
 }
 
 impl Output {
     pub(crate) fn new() -> Self {
-        Self { stdout: tokio::io::stdout(), stderr: tokio::io::stderr(), is_closed: false }
+        Self {
+            stdout: tokio::io::stdout(),
+            stderr: tokio::io::stderr(),
+            is_closed: false,
+            is_given_up: false,
+        }
     }
 
     /// Writes a page. Once standard output failed, nothing more is written: whoever reads it has gone.
@@ -110,8 +116,17 @@ impl Output {
         Ok(())
     }
 
+    /// Writes nothing more, to either of them: whoever reads does not read.
+    pub(crate) fn give_up(&mut self) {
+        self.is_closed = true;
+        self.is_given_up = true;
+    }
+
     /// Writes to standard error, whatever became of standard output.
     pub(crate) async fn tell(&mut self, text: &str) {
+        if self.is_given_up {
+            return;
+        }
         // Without a standard error there is nobody to tell.
         let _ = all(&mut self.stderr, text).await;
     }

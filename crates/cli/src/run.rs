@@ -98,7 +98,8 @@ impl Desk for RunDesk {
 
     async fn clear(&mut self) -> Cleared {
         let Some(keyboard) = &mut self.0 else { return Cleared::default() };
-        let early = keyboard.hush().await.into_iter().filter(|typed| matches!(typed, Typed::Line(_))).count();
+        let is_line = |typed: &Typed| matches!(typed, Typed::Line(_) | Typed::Refused(_));
+        let early = keyboard.clear().await.into_iter().filter(is_line).count();
         let notes = match early {
             0 => String::new(),
             n => format!("{} typed before the question: no answer\n", counted(n as u64, "line")),

@@ -1,6 +1,6 @@
 //! Ctrl-C and SIGTERM.
 
-use std::io;
+use std::{collections::VecDeque, io, pin::pin};
 
 /// Who asks the program to stop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,22 +20,56 @@ impl Asked {
     }
 }
 
-#[cfg(unix)]
+/// The signals, those that were put off first.
 pub(crate) struct Signals {
+    source: Source,
+    put_off: VecDeque<Asked>,
+}
+
+impl Signals {
+    /// From here on the signals no longer end the program.
+    pub(crate) fn install() -> io::Result<Self> {
+        Ok(Self { source: Source::install()?, put_off: VecDeque::new() })
+    }
+
+    /// # Cancel safety
+    /// Safe: no signal is lost when the future is dropped.
+    pub(crate) async fn next(&mut self) -> Asked {
+        match self.put_off.pop_front() {
+            Some(asked) => asked,
+            None => self.source.next().await,
+        }
+    }
+
+    /// Waits for work that nobody can be stopped in. What comes meanwhile is put off. Three of them end the waiting: then
+    /// nothing is answered.
+    pub(crate) async fn unless_left<T>(&mut self, work: impl Future<Output = T>) -> Option<T> {
+        let mut work = pin!(work);
+        while self.put_off.len() < 3 {
+            tokio::select! {
+                done = &mut work => return Some(done),
+                asked = self.source.next() => self.put_off.push_back(asked),
+            }
+        }
+        None
+    }
+}
+
+#[cfg(unix)]
+struct Source {
     interrupt: tokio::signal::unix::Signal,
     terminate: tokio::signal::unix::Signal,
 }
 
 #[cfg(unix)]
-impl Signals {
-    /// From here on the signals no longer end the program.
-    pub(crate) fn install() -> io::Result<Self> {
+impl Source {
+    fn install() -> io::Result<Self> {
         use tokio::signal::unix::{SignalKind, signal};
         let (interrupt, terminate) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
         Ok(Self { interrupt, terminate })
     }
 
-    pub(crate) async fn next(&mut self) -> Asked {
+    async fn next(&mut self) -> Asked {
         tokio::select! {
             Some(()) = self.interrupt.recv() => Asked::CtrlC,
             Some(()) = self.terminate.recv() => Asked::Terminate,
@@ -45,15 +79,15 @@ impl Signals {
 }
 
 #[cfg(not(unix))]
-pub(crate) struct Signals;
+struct Source;
 
 #[cfg(not(unix))]
-impl Signals {
-    pub(crate) fn install() -> io::Result<Self> {
+impl Source {
+    fn install() -> io::Result<Self> {
         Ok(Self)
     }
 
-    pub(crate) async fn next(&mut self) -> Asked {
+    async fn next(&mut self) -> Asked {
         match tokio::signal::ctrl_c().await {
             Ok(()) => Asked::CtrlC,
             Err(_) => std::future::pending().await,

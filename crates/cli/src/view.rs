@@ -8,7 +8,7 @@ use turnwright::TurnEvent;
 
 pub(crate) use human::{Human, Manner};
 pub(crate) use json::Json;
-pub(crate) use words::{counted, ending, one_line, printable, seconds, spelled, tokens};
+pub(crate) use words::{counted, ending, exposed, one_line, printable, seconds, spelled, tokens};
 
 use crate::output::{Page, To};
 

@@ -83,16 +83,28 @@ impl Console {
 
     /// Says something to the person, on standard error.
     pub(crate) async fn tell(&mut self, text: &str) {
-        self.output.tell(text).await;
+        let told = self.signals.unless_left(self.output.tell(text)).await;
+        if told.is_none() {
+            self.abandon();
+        }
     }
 
     /// Says something to somebody who is asked.
     pub(crate) async fn question(&mut self, text: &str) {
         let mut page = Page::default();
         page.push(self.asks_on, text);
-        if self.output.write(page).await.is_err() {
-            self.lost = Some(exit::FAILED);
+        match self.signals.unless_left(self.output.write(page)).await {
+            Some(Ok(())) => {}
+            Some(Err(_)) => self.lost = Some(exit::FAILED),
+            None => drop(self.abandon()),
         }
+    }
+
+    /// Leaves without waiting for whoever reads the output.
+    fn abandon(&mut self) -> Leg {
+        self.output.give_up();
+        self.lost = Some(exit::CANCELLED);
+        Leg::Abandoned
     }
 
     /// Waits for a line. Ctrl-C is one more thing that may be typed.
@@ -151,7 +163,7 @@ impl Console {
                 }
                 asked = self.signals.next() => {
                     if !stops.signal(&turn, asked) {
-                        return (Leg::Abandoned, true);
+                        return (self.abandon(), true);
                     }
                 }
                 remark = aside.next() => match remark {
@@ -160,7 +172,7 @@ impl Console {
                 },
             }
             if !self.show(&turn, page, &mut stops).await {
-                return (Leg::Abandoned, true);
+                return (self.abandon(), true);
             }
         }
         (Leg::Over(finished), stops.terminate)

@@ -59,6 +59,10 @@ fn reason(text: &str) -> Option<String> {
 fn calls(whom: &str, pending: &[ApprovalRequest]) -> Result<Vec<CallId>, Answer> {
     let ids = || pending.iter().map(|request| request.call.id.clone());
     if whom == "all" {
+        // Models name their calls: this word must not come to mean more than the call it stands beside.
+        if pending.len() > 1 && ids().any(|id| id.as_str() == whom) {
+            return Err(Answer::Unclear("a call is named \"all\", so that word is not clear".into()));
+        }
         return Ok(ids().collect());
     }
     match ids().find(|id| id.as_str() == whom) {
@@ -127,5 +131,10 @@ mod tests {
             Answer::parse("/deny c", &pending),
             Answer::Unclear("no call \"c\" waits; these do: a, b".into())
         );
+        let named = [request("all"), request("b")];
+        for line in ["/approve all", "/deny all"] {
+            assert!(matches!(Answer::parse(line, &named), Answer::Unclear(_)), "{line:?}");
+        }
+        assert_eq!(Answer::parse("/approve all", &named[..1]), Answer::Allow(vec![CallId::from("all")]));
     }
 }

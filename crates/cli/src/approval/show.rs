@@ -6,7 +6,7 @@ use turnwright::core::ApprovalRequest;
 use super::answer::CHOICES;
 use crate::{
     output::{Look, style},
-    view::{counted, one_line, printable, spelled},
+    view::{counted, exposed, one_line},
 };
 
 /// How much of the arguments of one call is shown.
@@ -28,7 +28,8 @@ pub(super) fn questions(pending: &[ApprovalRequest], look: Look) -> String {
 
 /// What stands where the answer to one of them is typed.
 pub(super) fn prompt(request: &ApprovalRequest) -> String {
-    let (tool, id) = (one_line(&request.call.name, 40), one_line(request.call.id.as_str(), 40));
+    let (tool, id) = (&request.call.name, request.call.id.as_str());
+    let (tool, id) = (one_line(&exposed(tool), 40), one_line(&exposed(id), 40));
     format!("allow {tool} (call {id})? y/n > ")
 }
 
@@ -37,8 +38,8 @@ fn question(request: &ApprovalRequest, look: Look) -> String {
     let mut text = format!(
         "{} {} (call {}): {}\n",
         look.paint(style::WARNING, "approval:"),
-        look.paint(style::TOOL, &spelled(&call.name)),
-        spelled(call.id.as_str()),
+        look.paint(style::TOOL, &exposed(&call.name)),
+        exposed(call.id.as_str()),
         one_line(&request.reason, SHORT * 2),
     );
     let mut sheet = Sheet::default();
@@ -86,7 +87,7 @@ struct Sheet {
 
 impl Sheet {
     fn field(&mut self, name: &str, value: &Value, mark: char) {
-        let name = one_line(name, SHORT);
+        let name = one_line(&exposed(name), SHORT);
         let text = match value {
             Value::String(text) => text.clone(),
             other => match other.to_string() {
@@ -125,7 +126,7 @@ impl Sheet {
         self.characters += characters.min(room);
         self.cut_characters += characters.saturating_sub(room) as u64;
         self.text.push_str(start);
-        self.text.push_str(&printable(&shown));
+        self.text.push_str(&exposed(&shown));
         self.text.push('\n');
     }
 
@@ -179,11 +180,11 @@ mod tests {
                 "    + z",
             ]
         );
-        let shell =
-            json!({"command": "ls -l\u{202e}", "n": 3, "o": {"a": [1]}, "e": "", "s": " "}).to_string();
+        let shell = json!({"command": "ls -l\u{202e}\u{200b}", "n": 3, "o": {"a": [1]}, "e": "", "s": " "})
+            .to_string();
         assert_eq!(
             asked("shell", shell),
-            ["  command: ls -l\\u{202e}", "  e: \"\"", "  n: 3", "  o: {\"a\":[1]}", "  s: \" \""]
+            ["  command: ls -l\\u{202e}\\u{200b}", "  e: \"\"", "  n: 3", "  o: {\"a\":[1]}", "  s: \" \""]
         );
         assert_eq!(asked("shell", ""), ["  (no arguments)"]);
         assert_eq!(asked("shell", "[1]"), ["  arguments: [1]"]);

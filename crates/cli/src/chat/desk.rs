@@ -173,7 +173,7 @@ impl Desk for ChatDesk {
 
     async fn clear(&mut self) -> Cleared {
         let mut cleared = Cleared::default();
-        for typed in self.keyboard.hush().await {
+        for typed in self.keyboard.clear().await {
             match self.take(typed) {
                 Some(Remark::Tell(text)) => cleared.notes.push_str(&text),
                 Some(Remark::Stop(word)) => cleared.stop = Some(word),

@@ -26,9 +26,11 @@ const PROXIES: [&str; 6] =
 pub(super) async fn check(args: &AgentArgs, report: &mut Report) {
     let base_url = agent::base_url(args);
     match (var(KEY), &base_url) {
-        (Some(_), _) => {
-            report.add(KEY, Status::Ok, "set");
-        }
+        (Some(key), _) => match ChatClient::builder().api_key(key).build() {
+            Ok(_) => drop(report.add(KEY, Status::Ok, "set")),
+            // What the client refuses it also explains, without the key.
+            Err(e) => report.add(KEY, Status::Problem, e.message).hint("set it anew, without line breaks"),
+        },
         (None, Some(_)) => {
             let check = report.add(KEY, Status::Missing, "not set");
             check.hint("a server of your own may need none");

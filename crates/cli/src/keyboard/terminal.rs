@@ -14,7 +14,7 @@ use std::{
 use rustix::{
     event::{PollFd, PollFlags, poll},
     io::Errno,
-    termios::{OptionalActions, Termios, tcgetattr, tcsetattr},
+    termios::{LocalModes, OptionalActions, SpecialCodeIndex, Termios, tcgetattr, tcsetattr},
 };
 use tokio::sync::mpsc;
 
@@ -139,6 +139,20 @@ impl Terminal {
         rest
     }
 
+    pub(super) async fn clear(&mut self) -> Vec<Typed> {
+        let mut rest = self.hush().await;
+        if self.end.is_none() && self.busy == Busy::Idle {
+            // What cannot be read was not typed.
+            let typed = unfinished().unwrap_or_default();
+            let mut lines = Lines::default();
+            lines.feed(&typed, |line| rest.push(line));
+            if lines.finish().is_some() {
+                rest.push(Typed::Refused("a line that had no end yet when the question came".into()));
+            }
+        }
+        rest
+    }
+
     fn order(&self, order: Order) {
         // A thread that is gone reports so.
         let _ = self.orders.send(order);
@@ -161,6 +175,22 @@ impl Drop for Terminal {
             let _ = io::stdout().write_all(b"\x1b[?2004l\n").and_then(|()| io::stdout().flush());
         }
     }
+}
+
+/// What the terminal holds of a line without an end. The thread reads nothing meanwhile.
+fn unfinished() -> io::Result<Vec<u8>> {
+    let mode = tcgetattr(stdin())?;
+    let mut open = mode.clone();
+    // Nothing is waited for, neither an end of the line nor a first key.
+    open.local_modes.remove(LocalModes::ICANON);
+    open.special_codes[SpecialCodeIndex::VMIN] = 0;
+    open.special_codes[SpecialCodeIndex::VTIME] = 0;
+    tcsetattr(stdin(), OptionalActions::Now, &open)?;
+    let mut typed = vec![0; 4096];
+    let read = rustix::io::read(stdin(), &mut typed);
+    tcsetattr(stdin(), OptionalActions::Now, &mode)?;
+    typed.truncate(read?);
+    Ok(typed)
 }
 
 /// The thread.

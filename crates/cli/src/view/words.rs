@@ -17,9 +17,30 @@ pub(crate) fn spelled(name: &str) -> Cow<'_, str> {
     if name.contains(steers) { Cow::Owned(escape(name, steers)) } else { name.into() }
 }
 
+/// Text somebody decides about, on one line: what cannot be seen is spelled out as well, and so is white space that is
+/// no plain space. Text to read keeps it: scripts and emoji need it.
+pub(crate) fn exposed(text: &str) -> Cow<'_, str> {
+    let hides = |c: char| steers(c) && c != '\t' || is_unseen(c);
+    if text.contains(hides) { Cow::Owned(escape(text, hides)) } else { text.into() }
+}
+
+/// White space but for that of the keyboard, and what Unicode has no picture for (`Default_Ignorable_Code_Point`, marks of
+/// annotations, the empty Braille pattern).
+fn is_unseen(c: char) -> bool {
+    let has_no_picture = matches!(
+        c,
+        '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}' | '\u{180b}'..='\u{180f}'
+            | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{2800}' | '\u{3164}'
+            | '\u{fe00}'..='\u{fe0f}' | '\u{feff}' | '\u{ffa0}' | '\u{fff0}'..='\u{fffb}' | '\u{1bca0}'..='\u{1bca3}'
+            | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e0fff}'
+    );
+    has_no_picture || c.is_whitespace() && !matches!(c, ' ' | '\t' | '\n')
+}
+
 /// Whether a character is none to see: it controls the terminal, breaks the line, or turns the direction of what follows.
 fn steers(c: char) -> bool {
-    let turns = matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    let turns =
+        matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     c.is_control() || turns || matches!(c, '\u{2028}' | '\u{2029}')
 }
 
@@ -138,11 +159,20 @@ mod tests {
     fn text_cannot_steer_the_terminal() {
         assert_eq!(printable("a\x1b[31mb\r\nc\td\u{9b}"), "a\\u{1b}[31mb\nc\td\\u{9b}");
         assert!(matches!(printable("plain\nText"), Cow::Borrowed(_)));
-        for c in "\u{200e}\u{200f}\u{2028}\u{2029}\u{202a}\u{202e}\u{2066}\u{2069}".chars() {
+        for c in "\u{61c}\u{200e}\u{200f}\u{2028}\u{2029}\u{202a}\u{202e}\u{2066}\u{2069}".chars() {
             assert_eq!(printable(&format!("a{c}b")), format!("a{}b", c.escape_unicode()));
         }
         assert_eq!(spelled("a\nb\u{202e}\tc"), "a\\nb\\u{202e}\\tc");
         assert!(matches!(spelled("plain Ünïcode"), Cow::Borrowed(_)));
+    }
+
+    #[test]
+    fn what_somebody_decides_about_hides_nothing() {
+        let hidden = "\r\u{ad}\u{34f}\u{61c}\u{a0}\u{2009}\u{200b}\u{200d}\u{202e}\u{2060}\u{2800}\u{3000}\u{3164}\u{fe0f}\u{feff}\u{e0041}";
+        for c in hidden.chars() {
+            assert_eq!(exposed(&format!("a{c}b")), format!("a{}b", c.escape_default()));
+        }
+        assert!(matches!(exposed("rm\t-r  zwö e\u{301}"), Cow::Borrowed(_)));
     }
 
     #[test]

@@ -49,7 +49,7 @@ fn the_exit_code_is_that_of_the_last_turn() {
     run(async {
         let fails = || Reply::new().fault(Fault::JsonErrorWithOk);
         let long = "x".repeat((4 << 20) + 1) + "\n";
-        let cases: [(Vec<Reply>, Vec<u8>, i32, &str); 8] = [
+        let cases: [(Vec<Reply>, Vec<u8>, i32, &str); 10] = [
             (vec![], b"".into(), 0, ""),
             (vec![], b"/help\n/exit\nnever sent\n".into(), 0, "/stop "),
             (vec![fails()], b"a\n".into(), 1, "error: openai: no such key"),
@@ -57,6 +57,8 @@ fn the_exit_code_is_that_of_the_last_turn() {
             (vec![says("ok"), fails()], b"a\nb\n/usage\n".into(), 1, "2 turns"),
             (vec![], long.into_bytes(), 2, "not sent: a line is longer than 4 MiB"),
             (vec![], b"\xff\n".into(), 2, "not sent: a line is not valid UTF-8"),
+            (vec![], b"/etc/hosts\n".into(), 2, "unknown command /etc/hosts"),
+            (vec![says("ok")], b"/etc/hosts\nb\n".into(), 0, "unknown command /etc/hosts"),
             (vec![says("ok")], b"\xff\nb\n".into(), 0, "not sent: a line is not valid UTF-8"),
         ];
         for (script, input, code, words) in cases {

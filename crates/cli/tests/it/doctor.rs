@@ -51,6 +51,22 @@ fn with_everything_a_turn_needs_it_is_well_and_shows_no_secret() {
 }
 
 #[test]
+fn what_run_refuses_is_a_problem() {
+    run(async {
+        let mut command = turnwright(&["doctor", "--json", "--model", "m", "--allow", "all"]);
+        command.env("OPENAI_API_KEY", "sk-\n0123456789").current_dir(directory());
+        let output = command.output().await.unwrap();
+        let text = stdout(&output);
+        assert_eq!(output.status.code(), Some(1), "{text}");
+        assert!(!text.contains("0123456789"), "{text}");
+        let report: Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(check(&report, "OPENAI_API_KEY").0, "problem");
+        let allow = "--allow: \"all\" is no tool that is asked about";
+        assert_eq!(check(&report, "approvals"), ("problem", allow));
+    });
+}
+
+#[test]
 fn behind_a_proxy_a_server_is_not_tried() {
     run(async {
         let args = ["doctor", "--json", "--model", "m", "--base-url", "https://models.invalid/secret/v1"];

@@ -7,7 +7,7 @@ use pty_process::Command;
 use turnwright_testkit::provider::Reply;
 
 use crate::{
-    screen::{CTRL_C, CTRL_D, Terminal, messages, terminate},
+    screen::{CTRL_C, CTRL_D, Terminal, messages, send, terminate},
     support::{directory, run, server},
 };
 
@@ -31,6 +31,23 @@ fn ctrl_c_ends_a_turn_that_asks_and_a_signal_ends_the_program() {
         assert_eq!(terminal.ends().await.code(), Some(130), "{}", terminal.seen);
         assert!(terminal.seen.contains("cancelled by user: SIGTERM\n"), "{}", terminal.seen);
         assert!(!root.join("x").exists());
+    });
+}
+
+/// The editor has a way of its own with signals.
+#[test]
+fn two_signals_leave_the_prompt() {
+    run(async {
+        let (server, root) = (server([]).await, directory());
+        let mut terminal = Terminal::open(&server, &root, &["chat"]);
+        terminal.sees("\n> ").await;
+        terminal.press("half").await;
+        terminal.sees("half").await;
+        let pid = terminal.program.id().unwrap().to_string();
+        send("-INT", &pid);
+        terminal.sees("once more leaves the chat\n").await;
+        send("-INT", &pid);
+        assert_eq!(terminal.ends().await.code(), Some(130), "{}", terminal.seen);
     });
 }
 
@@ -66,6 +83,33 @@ fn what_was_typed_before_a_question_is_no_answer() {
         terminal.sees("Why?\n").await;
         assert_eq!(messages(&server, 2).last().unwrap()["content"], "y");
         assert!(!root.join("x").exists());
+    });
+}
+
+#[test]
+fn keys_without_enter_before_a_question_are_no_answer() {
+    run(async {
+        let first = || Reply::new().delay(Duration::from_millis(200)).text("Well").text("then");
+        let call = || first().tool_call("s1", "shell", r#"{"command":"touch x"}"#);
+        for (args, note) in
+            [(&["chat"][..], "not sent: a line that had no end yet"), (&["run", "do it"], "1 line typed")]
+        {
+            let root = directory();
+            let server = server([call(), Reply::new().text("No.")]).await;
+            let mut terminal = Terminal::open(&server, &root, args);
+            if args.len() == 1 {
+                terminal.say("do it").await;
+            }
+            terminal.sees("Well").await;
+            terminal.press("y").await;
+            terminal.sees(note).await;
+            terminal.sees("? y/n > ").await;
+            terminal.press("\n").await;
+            terminal.sees("again: nothing is not an answer").await;
+            terminal.press("n\n").await;
+            terminal.sees("No.\n").await;
+            assert!(!root.join("x").exists());
+        }
     });
 }
 

@@ -112,7 +112,12 @@ fn plain(raw: &str) -> String {
 }
 
 pub(crate) fn terminate(whom: &str) {
-    assert!(std::process::Command::new("kill").args(["-TERM", "--", whom]).status().unwrap().success());
+    send("-TERM", whom);
+}
+
+/// A signal that no key gave.
+pub(crate) fn send(signal: &str, whom: &str) {
+    assert!(std::process::Command::new("kill").args([signal, "--", whom]).status().unwrap().success());
 }
 
 /// The messages of a request.

@@ -4,13 +4,13 @@
 use std::{process::Stdio, time::Duration};
 
 use tokio::{
-    io::{AsyncBufReadExt, AsyncReadExt, BufReader, Lines},
+    io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader, Lines},
     process::{Child, ChildStdout, Command},
     time::sleep,
 };
 use turnwright_testkit::provider::{Fault, ProviderServer, Reply};
 
-use crate::support::{ask, directory, events, run, server, stderr, stdout, text};
+use crate::support::{ask, directory, events, run, server, stderr, stdout, text, with_server};
 
 /// Says `Hel` and `lo`, and then nothing for ever.
 async fn stalled() -> ProviderServer {
@@ -183,5 +183,27 @@ fn a_full_disk_is_a_failure_and_not_a_wish() {
                 assert_eq!((output.status.code(), notes.lines().count()), (Some(1), 1), "{args:?}: {notes}");
             }
         }
+    });
+}
+
+/// No turn runs: it is a command whose words nobody reads.
+#[test]
+fn three_signals_end_a_chat_whose_notes_nobody_reads() {
+    run(async {
+        let server = server([]).await;
+        let mut command = with_server("chat", &server, &[]);
+        let mut child = command.current_dir(directory()).stdin(Stdio::piped()).spawn().unwrap();
+        let mut stdin = child.stdin.take().unwrap();
+        stdin.write_all("/help\n".repeat(300).as_bytes()).await.unwrap();
+        // Held, and not read.
+        let mut notes = child.stderr.take().unwrap();
+        notes.read_exact(&mut [0; 1]).await.unwrap();
+        sleep(Duration::from_millis(300)).await;
+        // More than enough: two that come at once may be one.
+        while child.try_wait().unwrap().is_none() {
+            signal(&child, "-TERM").await;
+            sleep(Duration::from_millis(50)).await;
+        }
+        assert_eq!(child.wait().await.unwrap().code(), Some(130));
     });
 }
