@@ -75,7 +75,7 @@ struct Chat {
 impl Chat {
     /// Line after line. Answers the exit code.
     async fn until_left(&mut self) -> u8 {
-        let mut interrupts = 0;
+        let mut interrupted = false;
         loop {
             if let Some(code) = self.console.lost() {
                 return code;
@@ -94,9 +94,12 @@ impl Chat {
                         self.code = exit::USAGE;
                         continue;
                     }
-                    Heard::Typed(Typed::Interrupt) if interrupts > 0 => return exit::CANCELLED,
-                    Heard::Typed(Typed::Interrupt) => {
-                        interrupts += 1;
+                    // One that had a line to clear is no second one.
+                    Heard::Typed(Typed::Interrupt { cleared: false }) if interrupted => {
+                        return exit::CANCELLED;
+                    }
+                    Heard::Typed(Typed::Interrupt { .. }) => {
+                        interrupted = true;
                         self.tell("once more leaves the chat\n").await;
                         continue;
                     }
@@ -112,7 +115,7 @@ impl Chat {
                     }
                 },
             };
-            interrupts = 0;
+            interrupted = false;
             match Line::parse(&line) {
                 Line::Blank => {}
                 Line::Command(Command::Exit) => return self.left(),

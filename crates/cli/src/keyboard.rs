@@ -23,8 +23,11 @@ pub(crate) enum Typed {
     Line(String),
     /// A line that cannot be used, and why.
     Refused(String),
-    /// Ctrl-C in the editor; what was typed is gone.
-    Interrupt,
+    /// Ctrl-C in the editor.
+    Interrupt {
+        /// Something was typed, and is gone.
+        cleared: bool,
+    },
     /// Nothing more will come.
     End,
     /// Nothing more can be read.

@@ -120,7 +120,7 @@ impl Console {
                     if by_hand {
                         self.question("\n").await;
                     }
-                    Heard::Typed(Typed::Interrupt)
+                    Heard::Typed(Typed::Interrupt { cleared: false })
                 }
                 Asked::Terminate => Heard::Terminate,
             },

@@ -3,7 +3,8 @@
 use turnwright::{CallId, core::ApprovalRequest};
 
 /// As the question lists them.
-pub(super) const CHOICES: &str = "y, n, n REASON; or /approve [CALL|all], /deny [CALL|all] [REASON], /stop";
+pub(super) const CHOICES: &str =
+    "y, n, n REASON; or /approve [CALL|all], /deny [CALL|all] [REASON], /show [CALL|all], /stop";
 
 /// What somebody answers.
 #[derive(Debug, PartialEq, Eq)]
@@ -12,6 +13,8 @@ pub(super) enum Answer {
     Allow(Vec<CallId>),
     /// These do not, for this reason.
     Deny(Vec<CallId>, Option<String>),
+    /// These are to be shown whole.
+    Show(Vec<CallId>),
     /// The whole turn ends.
     Stop,
     /// It is none, for this reason.
@@ -30,6 +33,11 @@ impl Answer {
             "/stop" if rest.is_empty() => Self::Stop,
             "/approve" if rest.is_empty() => Self::Allow(this()),
             "/deny" if rest.is_empty() => Self::Deny(this(), None),
+            "/show" if rest.is_empty() => Self::Show(this()),
+            "/show" => match calls(rest, pending) {
+                Ok(calls) => Self::Show(calls),
+                Err(unclear) => unclear,
+            },
             "/approve" => match calls(rest, pending) {
                 Ok(calls) => Self::Allow(calls),
                 Err(unclear) => unclear,
@@ -102,6 +110,9 @@ mod tests {
             ("/deny", Answer::Deny(a(), None)),
             ("/deny b not now", Answer::Deny(b(), Some("not now".into()))),
             ("/deny all not now", Answer::Deny(both(), Some("not now".into()))),
+            ("/show", Answer::Show(a())),
+            ("/show b", Answer::Show(b())),
+            ("/show all", Answer::Show(both())),
             ("/stop", Answer::Stop),
         ];
         for (line, expected) in table {
@@ -120,6 +131,7 @@ mod tests {
             "/approve a b",
             "/approve A",
             "/deny c",
+            "/show c",
             "/stop now",
             "//y",
             "what does it do?",

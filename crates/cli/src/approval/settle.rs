@@ -1,10 +1,14 @@
 //! A turn to its end, with a person asked about every call that waits for a decision.
 
-use turnwright::{CancelCause, Decision, Outcome, Session, Sources, TurnFinished, TurnHandle};
+use std::collections::HashSet;
+
+use turnwright::{
+    CallId, CancelCause, Decision, Outcome, Session, Sources, TurnFinished, TurnHandle, core::ApprovalRequest,
+};
 
 use super::{
     answer::{Answer, CHOICES},
-    show::{prompt, questions},
+    show::{is_cut, prompt, questions, whole},
 };
 use crate::{
     keyboard::{Keyboard, Typed, Wanted},
@@ -89,7 +93,19 @@ fn stopped(session: &Session, reason: &str) -> Settled {
     Settled { turn: turn.map_err(|e| e.to_string()), leaves: false }
 }
 
+/// The first of these calls of which only a part was shown: nobody approves of what they cannot have seen.
+fn unseen<'r>(
+    pending: &'r [ApprovalRequest],
+    calls: &[CallId],
+    seen: &HashSet<CallId>,
+) -> Option<&'r CallId> {
+    let mut asked = pending.iter().filter(|request| calls.contains(&request.call.id));
+    asked.find(|request| is_cut(request) && !seen.contains(&request.call.id)).map(|request| &request.call.id)
+}
+
 async fn settle(console: &mut Console, keyboard: &mut Keyboard, session: &Session) -> Settled {
+    // Those that were shown whole although they are long.
+    let mut seen: HashSet<CallId> = HashSet::new();
     // Each is seen before any is decided: an answer may be for all of them.
     console.question(&questions(&session.pending(), console.errors)).await;
     loop {
@@ -106,10 +122,21 @@ async fn settle(console: &mut Console, keyboard: &mut Keyboard, session: &Sessio
             let unclear = match typed {
                 Typed::Line(line) => match Answer::parse(&line, &pending) {
                     Answer::Unclear(why) => why,
+                    Answer::Show(calls) => {
+                        for request in pending.iter().filter(|request| calls.contains(&request.call.id)) {
+                            console.question(&whole(request, console.errors)).await;
+                        }
+                        seen.extend(calls);
+                        continue;
+                    }
+                    Answer::Allow(calls) => match unseen(&pending, &calls, &seen) {
+                        Some(id) => format!("a part of call {id} was not shown; /show {id} shows all of it"),
+                        None => break Answer::Allow(calls),
+                    },
                     answer => break answer,
                 },
                 Typed::Refused(why) => why,
-                Typed::Interrupt => return stopped(session, Asked::CtrlC.reason()),
+                Typed::Interrupt { .. } => return stopped(session, Asked::CtrlC.reason()),
                 Typed::End | Typed::Failed(_) => {
                     let all = pending.iter().map(|request| request.call.id.clone()).collect();
                     console.question(&format!("{NOBODY}: denied\n")).await;
@@ -123,7 +150,7 @@ async fn settle(console: &mut Console, keyboard: &mut Keyboard, session: &Sessio
         let decision = match answer {
             Answer::Allow(calls) => Decision::allow(calls, "user", now),
             Answer::Deny(calls, reason) => Decision::deny(calls, "user", now, reason),
-            Answer::Stop | Answer::Unclear(_) => return stopped(session, "/stop"),
+            Answer::Stop | Answer::Show(_) | Answer::Unclear(_) => return stopped(session, "/stop"),
         };
         if let Err(e) = session.decide(&decision).await {
             // Said, and the turn ends, so that the session is free for the next one.

@@ -9,7 +9,7 @@ use crate::{
     view::{counted, exposed, one_line},
 };
 
-/// How much of the arguments of one call is shown.
+/// How much of the arguments of one call is shown unasked.
 const MOST_LINES: usize = 400;
 const MOST_CHARACTERS: usize = 20_000;
 
@@ -18,12 +18,23 @@ const SHORT: usize = 100;
 
 /// The questions about calls, with all that was asked for, and how to answer.
 pub(super) fn questions(pending: &[ApprovalRequest], look: Look) -> String {
-    let mut text: String = pending.iter().map(|request| question(request, look)).collect();
+    let part = |request| question(request, look, MOST_LINES, MOST_CHARACTERS);
+    let mut text: String = pending.iter().map(part).collect();
     if pending.len() > 1 {
         text.push_str(&format!("{} wait\n", counted(pending.len() as u64, "call")));
     }
     text.push_str(&format!("{} {CHOICES}\n", look.paint(style::HINT, "answer:")));
     text
+}
+
+/// A call with all of its arguments, however long they are.
+pub(super) fn whole(request: &ApprovalRequest, look: Look) -> String {
+    question(request, look, usize::MAX, usize::MAX)
+}
+
+/// Whether [`questions`] leave out a part of this call.
+pub(super) fn is_cut(request: &ApprovalRequest) -> bool {
+    sheet(request, MOST_LINES, MOST_CHARACTERS).cut().is_some()
 }
 
 /// What stands where the answer to one of them is typed.
@@ -33,7 +44,7 @@ pub(super) fn prompt(request: &ApprovalRequest) -> String {
     format!("allow {tool} (call {id})? y/n > ")
 }
 
-fn question(request: &ApprovalRequest, look: Look) -> String {
+fn question(request: &ApprovalRequest, look: Look, lines: usize, characters: usize) -> String {
     let call = &request.call;
     let mut text = format!(
         "{} {} (call {}): {}\n",
@@ -42,7 +53,28 @@ fn question(request: &ApprovalRequest, look: Look) -> String {
         exposed(call.id.as_str()),
         one_line(&request.reason, SHORT * 2),
     );
-    let mut sheet = Sheet::default();
+    let sheet = sheet(request, lines, characters);
+    text.push_str(&sheet.text);
+    if let Some(cut) = sheet.cut() {
+        let label = look.paint(style::ERROR, "NOT SHOWN:");
+        let id = exposed(call.id.as_str());
+        text.push_str(&format!(
+            "  {label} {cut}; /show {id} shows all, and it must be seen to be approved\n"
+        ));
+    }
+    text
+}
+
+/// The arguments, up to so many lines and characters.
+fn sheet(request: &ApprovalRequest, lines: usize, characters: usize) -> Sheet {
+    let call = &request.call;
+    let mut sheet = Sheet {
+        lines_left: lines,
+        characters_left: characters,
+        text: String::new(),
+        cut_lines: 0,
+        cut_characters: 0,
+    };
     match call.arguments_value() {
         Ok(Value::Object(fields)) if fields.is_empty() => sheet.line("  ", "(no arguments)"),
         Ok(Value::Object(fields)) => {
@@ -58,11 +90,7 @@ fn question(request: &ApprovalRequest, look: Look) -> String {
         Ok(other) => sheet.field("arguments", &other, '|'),
         Err(_) => sheet.field("arguments (not JSON)", &Value::String(call.arguments.clone()), '|'),
     }
-    text.push_str(&sheet.text);
-    if let Some(cut) = sheet.cut() {
-        text.push_str(&format!("  {} {cut}\n", look.paint(style::ERROR, "NOT SHOWN:")));
-    }
-    text
+    sheet
 }
 
 /// What stands before each line of a value: what a file gains or loses.
@@ -76,11 +104,10 @@ fn mark(tool: &str, field: &str) -> char {
 }
 
 /// Lines within the bound, and how much was beyond it.
-#[derive(Default)]
 struct Sheet {
     text: String,
-    lines: usize,
-    characters: usize,
+    lines_left: usize,
+    characters_left: usize,
     cut_lines: u64,
     cut_characters: u64,
 }
@@ -115,15 +142,15 @@ impl Sheet {
     }
 
     fn line(&mut self, start: &str, line: &str) {
-        let (characters, room) = (line.chars().count(), MOST_CHARACTERS - self.characters);
-        if self.lines == MOST_LINES || room == 0 {
+        let (characters, room) = (line.chars().count(), self.characters_left);
+        if self.lines_left == 0 || room == 0 {
             self.cut_lines += 1;
             self.cut_characters += characters as u64;
             return;
         }
-        self.lines += 1;
+        self.lines_left -= 1;
         let shown: String = line.chars().take(room).collect();
-        self.characters += characters.min(room);
+        self.characters_left -= characters.min(room);
         self.cut_characters += characters.saturating_sub(room) as u64;
         self.text.push_str(start);
         self.text.push_str(&exposed(&shown));
@@ -134,7 +161,7 @@ impl Sheet {
         (self.cut_lines + self.cut_characters > 0).then(|| {
             let lines = counted(self.cut_lines, "more line");
             let characters = counted(self.cut_characters, "more character");
-            format!("{lines}, {characters}: the call is longer than what fits here")
+            format!("{lines}, {characters}")
         })
     }
 }
@@ -196,7 +223,8 @@ mod tests {
         let lines = "a\n".repeat(MOST_LINES + 9);
         let shown = asked("write_file", json!({"content": lines, "path": "p"}).to_string());
         assert_eq!(shown.len(), MOST_LINES + 1);
-        let words = "  NOT SHOWN: 11 more lines, 11 more characters: the call is longer than what fits here";
+        let words = "  NOT SHOWN: 11 more lines, 11 more characters; /show c1 shows all, and it must be seen to be \
+                     approved";
         assert_eq!(shown.last().unwrap(), words);
         let shown = asked("shell", json!({"command": "é".repeat(MOST_CHARACTERS + 5)}).to_string());
         assert!(shown.last().unwrap().starts_with("  NOT SHOWN: 0 more lines, "), "{shown:?}");

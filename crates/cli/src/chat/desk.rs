@@ -110,7 +110,7 @@ impl ChatDesk {
                 Line::Message(_) => self.wait(line).and_then(tell),
             },
             Typed::Refused(why) => tell(refused(&why)),
-            Typed::Interrupt => Some(Remark::Stop("Ctrl-C")),
+            Typed::Interrupt { .. } => Some(Remark::Stop("Ctrl-C")),
             Typed::End => {
                 self.leaves = true;
                 tell("nothing more to read: the chat ends after this turn\n".into())
@@ -146,7 +146,7 @@ impl ChatDesk {
             match typed {
                 Typed::Line(line) => notes.extend(self.wait(line)),
                 Typed::Refused(why) => notes.push_str(&refused(&why)),
-                Typed::Interrupt => {}
+                Typed::Interrupt { .. } => {}
                 Typed::End | Typed::Failed(_) => self.leaves = true,
             }
         }

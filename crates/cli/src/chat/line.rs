@@ -11,7 +11,7 @@ pub(super) const HELP: &str = "\
 /exit      leaves, as /quit does; a running turn is cancelled
 //TEXT     sends /TEXT as a message
 A line that ends in a backslash goes on (in the editor). Ctrl-C cancels the turn; at the prompt two of them leave.
-When a call is asked about: y, n, n REASON, /approve [CALL|all], /deny [CALL|all] [REASON], /stop.
+When a call is asked about: y, n, n REASON, /approve [CALL|all], /deny [CALL|all] [REASON], /show [CALL|all], /stop.
 ";
 
 /// A line that was read.

@@ -171,3 +171,31 @@ fn run_takes_no_answer_from_before_the_question() {
         assert!(!root.join("x").exists());
     });
 }
+
+#[test]
+fn what_was_not_shown_whole_cannot_be_approved() {
+    run(async {
+        let content = format!("{}the end\n", "line\n".repeat(500));
+        let call = serde_json::json!({ "path": "a.txt", "content": content }).to_string();
+        let asks = Reply::new().tool_call("w1", "write_file", call);
+        let asks = asks.tool_call("s1", "shell", r#"{"command":"touch x"}"#);
+        let (server, root) = (server([asks, Reply::new().text("Done.")]).await, directory());
+        let mut terminal = Terminal::open(&server, &root, &["run", "do it"]);
+        terminal.sees("NOT SHOWN: ").await;
+        for answer in ["y", "/approve w1", "/approve all"] {
+            terminal.sees("allow write_file (call w1)? y/n > ").await;
+            terminal.press(&format!("{answer}\n")).await;
+            terminal.sees("again: a part of call w1 was not shown; /show w1 shows all of it").await;
+        }
+        assert!(!terminal.seen.contains("the end"));
+        terminal.sees("y/n > ").await;
+        terminal.press("/show\n").await;
+        terminal.sees("    + the end\n").await;
+        terminal.sees("y/n > ").await;
+        assert!(!root.join("a.txt").exists() && !root.join("x").exists());
+        terminal.press("/approve all\n").await;
+        terminal.sees("Done.\n").await;
+        assert_eq!(terminal.ends().await.code(), Some(0), "{}", terminal.seen);
+        assert_eq!(std::fs::read_to_string(root.join("a.txt")).unwrap(), content);
+    });
+}

@@ -195,10 +195,17 @@ fn three_signals_end_a_chat_whose_notes_nobody_reads() {
         let mut child = command.current_dir(directory()).stdin(Stdio::piped()).spawn().unwrap();
         let mut stdin = child.stdin.take().unwrap();
         stdin.write_all("/help\n".repeat(300).as_bytes()).await.unwrap();
-        // Held, and not read.
+        // Held, and not read: it fills up until it grows no more.
         let mut notes = child.stderr.take().unwrap();
         notes.read_exact(&mut [0; 1]).await.unwrap();
-        sleep(Duration::from_millis(300)).await;
+        let mut full = 0;
+        loop {
+            sleep(Duration::from_millis(50)).await;
+            match rustix::io::ioctl_fionread(&notes).unwrap() {
+                held if held > 0 && held == full => break,
+                held => full = held,
+            }
+        }
         // More than enough: two that come at once may be one.
         while child.try_wait().unwrap().is_none() {
             signal(&child, "-TERM").await;

@@ -163,9 +163,14 @@ fn at_the_prompt_two_ctrl_c_in_a_row_leave() {
         terminal.say("hi").await;
         terminal.sees("ok\n").await;
         assert_eq!(messages(&server, 0).last().unwrap()["content"], "hi");
-        terminal.sees("> ").await;
-        terminal.press(CTRL_C).await;
-        terminal.sees("once more leaves the chat\n").await;
+        // One that clears another line is no second one.
+        for line in ["", "another", "and one more"] {
+            terminal.sees("> ").await;
+            terminal.press(line).await;
+            terminal.sees(line).await;
+            terminal.press(CTRL_C).await;
+            terminal.sees("once more leaves the chat\n").await;
+        }
         terminal.sees("> ").await;
         terminal.press(CTRL_C).await;
         assert_eq!(terminal.ends().await.code(), Some(130), "{}", terminal.seen);
@@ -186,6 +191,17 @@ fn messages_may_have_several_lines_and_come_again_from_the_history() {
         for request in 0..2 {
             assert_eq!(messages(&server, request).last().unwrap()["content"], "first\nsecond");
         }
+    });
+}
+
+#[test]
+fn a_paste_keeps_its_backslashes() {
+    run(async {
+        let server = server([Reply::new().text("one")]).await;
+        let mut terminal = Terminal::open(&server, &directory(), &["chat"]);
+        terminal.say("\x1b[200~cc a \\\n b\x1b[201~\\\rmore").await;
+        terminal.sees("one\n").await;
+        assert_eq!(messages(&server, 0).last().unwrap()["content"], "cc a \\\n b\nmore");
     });
 }
 
