@@ -129,6 +129,11 @@ fn fault_e15_an_index_that_begins_anew_is_another_call() {
         + &stopped("tool_use")
         + &over();
     assert_eq!(calls(&answer(&body)), [("c1", "t", "{\"a\":1}"), ("c2", "t", "{\"a\":2}")]);
+    let all = items(&body);
+    let place = |found: &dyn Fn(&StreamItem) -> bool| all.iter().position(found).unwrap();
+    let is_complete = |item: &StreamItem| matches!(item, StreamItem::Event(LlmEvent::ToolCallComplete(_)));
+    let second = |item: &StreamItem| matches!(item, StreamItem::Progress(ToolProgress::Started { id, .. }) if id.as_str() == "c2");
+    assert!(place(&is_complete) < place(&second), "the first one is complete then");
 }
 
 #[test]

@@ -28,6 +28,8 @@ fn blocks_that_are_open_and_those_of_one_event_have_a_cap() {
     let ended: String =
         (0..5000).map(|index| begin(index, json!({ "type": "text" })) + &end(index)).collect();
     assert_eq!(kind_of(&(ended + &last())), None, "those that ended cost nothing");
+    let anew = begin(0, json!({ "type": "text" })).repeat(5000);
+    assert_eq!(kind_of(&(anew + &last())), None);
 }
 
 #[test]

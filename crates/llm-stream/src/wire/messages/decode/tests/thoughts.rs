@@ -85,6 +85,7 @@ fn a_block_that_never_ends_ends_with_the_next_or_with_the_answer() {
         String::new(),
         begin(1, json!({ "type": "text", "text": "x" })),
         begin(1, json!({ "type": "tool_use", "id": "c", "name": "t" })) + &end(0) + &end(1),
+        begin(1, json!({ "type": "tool_use", "id": "c", "name": "t" })) + &end(1),
         begin(1, json!({ "type": "of_later" })),
         begin(0, json!({ "type": "text", "text": "x" })),
         text(1, "x"),
@@ -107,6 +108,18 @@ fn a_signature_after_the_next_block_began_vouches_for_nothing() {
     let response = finished(&body);
     assert_eq!(blocks(&response), [("a", unsigned.clone()), ("b", unsigned)]);
     assert_eq!(response.text(), "xy");
+}
+
+#[test]
+fn blocks_of_thoughts_that_run_side_by_side_are_not_mixed_up() {
+    let both = begin(0, thinking()) + &thought(0, "a") + &begin(1, thinking()) + &thought(1, "b");
+    let unsigned = || json!({ "type": "thinking" });
+    for after in [sign(0, "A") + &sign(1, "B"), end(0) + &sign(1, "B") + &end(1)] {
+        let response = finished(&(both.clone() + &after));
+        assert_eq!(blocks(&response), [("a", unsigned()), ("b", signed("B"))], "{after}");
+    }
+    let response = finished(&(both + &sign(1, "B") + &thought(0, "c")));
+    assert_eq!(blocks(&response), [("a", unsigned()), ("b", signed("B")), ("c", unsigned())]);
 }
 
 #[test]
