@@ -77,7 +77,8 @@ impl State {
             ("thinking_delta", Kind::Thinking(number)) => self.thought(number, delta.thinking, out),
             ("signature_delta", Kind::Thinking(number)) => self.sign(number, delta.signature)?,
             ("input_json_delta", Kind::Call(call)) => {
-                if self.calls.piece(call, delta.partial_json, out)? {
+                let is_said = self.calls.piece(call, delta.partial_json, out)?;
+                if is_said {
                     self.heard();
                 }
             }

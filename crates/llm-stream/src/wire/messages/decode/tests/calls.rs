@@ -2,7 +2,7 @@
 
 use super::*;
 
-fn tool(id: &str, input: Value) -> Value {
+fn tool(id: &str, input: &Value) -> Value {
     json!({ "type": "tool_use", "id": id, "name": "t", "input": input })
 }
 
@@ -17,7 +17,7 @@ fn calls(response: &LlmResponse) -> Vec<(&str, &str, &str)> {
 #[test]
 fn fault_r1_1_r1_3_r1_6_a_call_is_shown_as_it_comes_and_is_complete_with_its_block() {
     let body = started()
-        + &begin(0, tool("c", json!({})))
+        + &begin(0, tool("c", &json!({})))
         + &piece(0, "")
         + &piece(0, "{\"a\"")
         + &piece(0, ": \"é\"}")
@@ -51,12 +51,8 @@ fn fault_e17_arguments_may_stand_at_the_begin_or_be_none() {
     ] {
         let pieces: String = pieces.into_iter().map(|p| piece(0, p)).collect();
         for end in [end(0), String::new()] {
-            let body = started()
-                + &begin(0, tool("c", input.clone()))
-                + &pieces
-                + &end
-                + &stopped("tool_use")
-                + &over();
+            let body =
+                started() + &begin(0, tool("c", &input)) + &pieces + &end + &stopped("tool_use") + &over();
             let response = answer(&body);
             assert_eq!(calls(&response), [("c", "t", expected)]);
             assert_eq!(response.calls_may_run(), Ok(()));
@@ -68,7 +64,7 @@ fn fault_e17_arguments_may_stand_at_the_begin_or_be_none() {
         json!({ "index": 0, "delta": { "type": "input_json_delta", "partial_json": { "a": 1 } } }),
     );
     let body =
-        started() + &begin(0, tool("c", json!({}))) + &object + &end(0) + &stopped("tool_use") + &over();
+        started() + &begin(0, tool("c", &json!({}))) + &object + &end(0) + &stopped("tool_use") + &over();
     assert_eq!(calls(&answer(&body)), [("c", "t", "{\"a\":1}")]);
 }
 
@@ -76,10 +72,10 @@ fn fault_e17_arguments_may_stand_at_the_begin_or_be_none() {
 fn a_call_that_was_cut_is_told_with_the_finish_and_does_not_run() {
     let cut = |end_of_block: &str, reason: &str| {
         started()
-            + &begin(0, tool("c1", json!({})))
+            + &begin(0, tool("c1", &json!({})))
             + &piece(0, "{\"a\":1}")
             + &end(0)
-            + &begin(1, tool("c2", json!({})))
+            + &begin(1, tool("c2", &json!({})))
             + &piece(1, "{\"a\":[\"x\"")
             + end_of_block
             + &stopped(reason)
@@ -104,7 +100,7 @@ fn a_call_that_was_cut_is_told_with_the_finish_and_does_not_run() {
 #[test]
 fn fault_e27_calls_count_more_than_the_label() {
     let body =
-        |reason: &str| started() + &begin(0, tool("c", json!({}))) + &end(0) + &stopped(reason) + &over();
+        |reason: &str| started() + &begin(0, tool("c", &json!({}))) + &end(0) + &stopped(reason) + &over();
     for (reason, expected) in [
         ("end_turn", FinishReason::ToolCalls),
         ("stop_sequence", FinishReason::ToolCalls),
@@ -122,9 +118,9 @@ fn fault_e27_calls_count_more_than_the_label() {
 #[test]
 fn fault_e15_an_index_that_begins_anew_is_another_call() {
     let body = started()
-        + &begin(0, tool("c1", json!({})))
+        + &begin(0, tool("c1", &json!({})))
         + &piece(0, "{\"a\":1}")
-        + &begin(0, tool("c2", json!({})))
+        + &begin(0, tool("c2", &json!({})))
         + &piece(0, "{\"a\":2}")
         + &stopped("tool_use")
         + &over();
@@ -140,10 +136,10 @@ fn fault_e15_an_index_that_begins_anew_is_another_call() {
 fn blocks_without_an_index_are_the_last_that_began() {
     let strip = |event: String| event.replace("\"index\":0,", "").replace("\"index\":0", "\"x\":0");
     let body = started()
-        + &strip(begin(0, tool("c1", json!({}))))
+        + &strip(begin(0, tool("c1", &json!({}))))
         + &strip(piece(0, "{\"a\":1}"))
         + &strip(end(0))
-        + &strip(begin(0, tool("c2", json!({}))))
+        + &strip(begin(0, tool("c2", &json!({}))))
         + &strip(end(0))
         + &strip(begin(0, json!({ "type": "text", "text": "" })))
         + &strip(text(0, "x"))
@@ -156,7 +152,7 @@ fn blocks_without_an_index_are_the_last_that_began() {
 
 #[test]
 fn ids_are_unique_in_the_conversation() {
-    let message = |id: &str| begin(0, tool(id, json!({}))) + &end(0);
+    let message = |id: &str| begin(0, tool(id, &json!({}))) + &end(0);
     let body =
         started() + &message("c") + &message("c") + &message("") + &message("old") + &stopped("tool_use");
     let earlier = Part::ToolCall(turnwright_core::ToolCall::new("old", "t", "{}"));
