@@ -59,10 +59,13 @@ impl<'a> Block<'a> {
     /// An image the server can read, or its name in words.
     pub(super) fn image(image: &'a ImageRef) -> Self {
         if let Some(data) = image.uri.strip_prefix("data:") {
-            return match data.split_once(";base64,") {
-                Some((media_type, data)) => Self::Image { source: Source::Base64 { media_type, data } },
-                None => Self::Text { text: "[image in an encoding that cannot be sent]".into() },
-            };
+            let base64 = data.split_once(";base64,").and_then(|(head, data)| {
+                let of_uri = head.split(';').next().filter(|media_type| !media_type.is_empty());
+                let media_type = of_uri.or(image.media_type.as_deref())?;
+                Some(Self::Image { source: Source::Base64 { media_type, data } })
+            });
+            let unreadable = || Self::Text { text: "[image in an encoding that cannot be sent]".into() };
+            return base64.unwrap_or_else(unreadable);
         }
         if is_url(image) {
             return Self::Image { source: Source::Url { url: &image.uri } };

@@ -159,7 +159,16 @@ fn parts_keep_their_order_and_results_hold_their_images() {
         Message::tool(id(), seen),
         Message::tool(id(), ToolResult::error(&call("c2"), error)),
         assistant(vec![Part::text("done")]),
-        Message::new(id(), Role::User, vec![Part::Image(image("data:,x"))]),
+        Message::new(
+            id(),
+            Role::User,
+            vec![
+                Part::Image(image("data:,x")),
+                Part::Image(image("data:;base64,AA")),
+                Part::Image(ImageRef { uri: "data:;base64,AA".into(), media_type: Some("image/gif".into()) }),
+                Part::Image(image("data:image/png;name=a;base64,BB")),
+            ],
+        ),
     ];
     let source = |source: Value| Value::from_iter([("type", "image".into()), ("source", source)]);
     let shown = json!([
@@ -167,17 +176,18 @@ fn parts_keep_their_order_and_results_hold_their_images() {
         source(json!({ "type": "url", "url": "https://x/i.png" })),
         words("[image blob/7]")
     ]);
+    let inline = |media_type: &str, data: &str| {
+        source(json!({ "type": "base64", "media_type": media_type, "data": data }))
+    };
+    let unreadable = words("[image in an encoding that cannot be sent]");
     let failed =
         json!({ "type": "tool_result", "tool_use_id": "c2", "content": "no luck", "is_error": true });
     let expected = json!([
-        turn(
-            "user",
-            json!([words("a"), source(json!({ "type": "base64", "media_type": "image/png", "data": "AA" }))])
-        ),
+        turn("user", json!([words("a"), inline("image/png", "AA")])),
         turn("assistant", json!([words("first"), called("c1"), called("c2")])),
         turn("user", json!([{ "type": "tool_result", "tool_use_id": "c1", "content": shown }, failed])),
         turn("assistant", "done".into()),
-        turn("user", "[image in an encoding that cannot be sent]".into()),
+        turn("user", json!([unreadable, unreadable, inline("image/gif", "AA"), inline("image/png", "BB")])),
     ]);
     assert_eq!(sent(messages), expected);
 }

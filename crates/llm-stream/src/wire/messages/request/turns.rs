@@ -39,7 +39,8 @@ impl<'a> Conversation<'a> {
     pub(super) fn of(request: &'a LlmRequest) -> Self {
         let leading = request.messages.iter().take_while(|message| message.role == Role::System).count();
         let (leading, messages) = request.messages.split_at(leading);
-        let mut system = Cow::Borrowed(request.system.as_deref().unwrap_or_default());
+        let given = request.system.as_deref().filter(|system| !system.trim().is_empty());
+        let mut system = Cow::Borrowed(given.unwrap_or_default());
         for words in leading.iter().map(|message| text_of(message)).filter(|words| !words.trim().is_empty()) {
             if system.is_empty() {
                 system = words;

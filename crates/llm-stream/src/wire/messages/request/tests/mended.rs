@@ -81,6 +81,9 @@ fn system_messages_at_the_begin_join_the_system_prompt() {
     assert_eq!(body(&request)["system"], "be brief\n\none\n\ntwo");
     request.system = None;
     assert_eq!(body(&request)["system"], "one\n\ntwo");
+    request.messages.drain(..3);
+    request.system = Some(" ".into());
+    assert_eq!(body(&request).get("system"), None, "blank words are refused");
     assert_eq!(body(&request)["messages"], json!([turn("user", "a".into())]));
 }
 
