@@ -3,6 +3,7 @@
 
 mod calls;
 mod events;
+mod messages;
 mod responses;
 
 use futures::FutureExt;

@@ -14,6 +14,7 @@ use turnwright_llm_stream::{
 };
 use turnwright_testkit::check::stream;
 
+mod messages;
 mod responses;
 
 struct Recording {

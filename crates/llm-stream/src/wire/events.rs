@@ -1,5 +1,7 @@
 //! What the events of any SSE format have in common.
 
+use serde::Deserialize;
+use serde_json::value::RawValue;
 use turnwright_core::{ErrorInfo, ErrorKind};
 
 /// `[DONE]`, with any spacing.
@@ -16,4 +18,15 @@ pub(in crate::wire) fn invalid(error: &serde_json::Error) -> ErrorInfo {
 /// The error of an event that cannot be read.
 pub(in crate::wire) fn broken(what: &str) -> ErrorInfo {
     ErrorInfo::new(ErrorKind::Decode, format!("an event of the stream {what}"))
+}
+
+/// Reads an object out of a value that may be anything.
+pub(in crate::wire) fn object<'a, T: Deserialize<'a>>(raw: Option<&'a RawValue>) -> Option<T> {
+    let json = raw?.get();
+    json.starts_with('{').then(|| serde_json::from_str(json).ok()).flatten()
+}
+
+/// Whether a value says something.
+pub(in crate::wire) fn is_set(raw: Option<&RawValue>) -> bool {
+    raw.is_some_and(|raw| !matches!(raw.get(), "null" | "false" | "\"\""))
 }

@@ -8,6 +8,7 @@ mod history;
 mod ids;
 mod limits;
 mod list;
+pub mod messages;
 pub mod responses;
 pub(crate) mod scan;
 mod text;

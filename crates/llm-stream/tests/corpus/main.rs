@@ -7,5 +7,6 @@
 
 mod chat;
 mod errors;
+mod messages;
 mod responses;
 mod support;

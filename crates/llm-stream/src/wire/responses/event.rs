@@ -87,14 +87,3 @@ pub(super) struct RawPart<'a> {
     #[serde(borrow, default)]
     pub(super) refusal: Option<&'a RawValue>,
 }
-
-/// Reads an object out of a value that may be anything.
-pub(super) fn object<'a, T: Deserialize<'a>>(raw: Option<&'a RawValue>) -> Option<T> {
-    let json = raw?.get();
-    json.starts_with('{').then(|| serde_json::from_str(json).ok()).flatten()
-}
-
-/// Whether a value says something.
-pub(super) fn is_set(raw: Option<&RawValue>) -> bool {
-    raw.is_some_and(|raw| !matches!(raw.get(), "null" | "false" | "\"\""))
-}

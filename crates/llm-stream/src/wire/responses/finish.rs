@@ -3,8 +3,14 @@
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::event::{Response, is_set, object};
-use crate::{FinishReason, wire::text::nonempty};
+use super::event::Response;
+use crate::{
+    FinishReason,
+    wire::{
+        events::{is_set, object},
+        text::nonempty,
+    },
+};
 
 /// How an answer ended.
 #[derive(Debug, PartialEq, Eq)]

@@ -7,7 +7,7 @@ use turnwright_core::ErrorInfo;
 
 use super::{
     super::{
-        event::{RawItem, RawPart, object},
+        event::{RawItem, RawPart},
         items::{Item, Kind, Labels},
         reasoning::sealed,
     },
@@ -16,6 +16,7 @@ use super::{
 use crate::{
     LlmEvent, StreamItem,
     wire::{
+        events::object,
         list::items_of,
         text::{nonempty, text_of},
     },

@@ -5,7 +5,7 @@ use turnwright_core::{ErrorInfo, ErrorKind};
 
 use super::{
     super::{
-        event::{Event, Response, is_set, object},
+        event::{Event, Response},
         finish::{End, end_of},
         items::{Kind, Labels, wrong_item},
     },
@@ -14,6 +14,7 @@ use super::{
 use crate::{
     Finish, FinishReason, LlmEvent, StreamItem,
     wire::{
+        events::{is_set, object},
         list::items_of,
         text::{nonempty, text_of},
         usage::usage_of,
