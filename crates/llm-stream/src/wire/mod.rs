@@ -4,6 +4,7 @@ pub mod chat;
 mod count;
 mod events;
 mod fields;
+mod finish;
 mod history;
 mod ids;
 mod limits;
