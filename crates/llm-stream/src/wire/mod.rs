@@ -5,6 +5,7 @@ mod count;
 mod events;
 mod fields;
 mod finish;
+pub mod gemini;
 mod history;
 mod ids;
 mod limits;

@@ -7,5 +7,6 @@
 
 mod chat;
 mod errors;
+mod gemini;
 mod responses;
 mod support;
