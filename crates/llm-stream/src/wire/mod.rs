@@ -10,6 +10,7 @@ mod history;
 mod ids;
 mod limits;
 mod list;
+pub mod ollama;
 pub mod responses;
 pub(crate) mod scan;
 mod text;

@@ -8,5 +8,6 @@
 mod chat;
 mod errors;
 mod gemini;
+mod ollama;
 mod responses;
 mod support;
