@@ -7,6 +7,8 @@
 
 mod chat;
 mod errors;
+mod gemini;
 mod messages;
+mod ollama;
 mod responses;
 mod support;

@@ -6,7 +6,6 @@ use turnwright_core::{CallId, ErrorInfo, ErrorKind, TokenUsage};
 use super::{
     calls::{Calls, Labels},
     chunk::Chunk,
-    finish::{Reasons, is_cut},
     reasoning::Blocks,
     template::Template,
 };
@@ -17,6 +16,7 @@ use crate::{
     wire::{
         WireDecoder,
         events::{broken, invalid, is_done_mark},
+        finish::{Reasons, is_cut},
         list,
     },
 };

@@ -7,13 +7,14 @@ use super::{
     super::{
         chunk::{Choice, Chunk, Delta},
         content::content_of,
-        finish::{failure_reason, finish_reason, is_cut},
+        finish::{failure_reason, finish_reason},
     },
     State,
 };
 use crate::{
     LlmEvent, StreamItem,
     wire::{
+        finish::is_cut,
         list::{MAX_LIST_ITEMS, too_long, too_many},
         text::nonempty,
         usage::usage_of,

@@ -1,0 +1,160 @@
+//! What the parts of a chunk mean for the answer.
+
+use serde_json::{Map, Value, json, value::RawValue};
+use turnwright_core::{ErrorInfo, ErrorKind, RetryAdvice};
+
+use super::{
+    super::{
+        chunk::{Candidate, Chunk, Content, Feedback, FunctionCall, PartChunk},
+        finish::finish_reason,
+        kept::Kept,
+    },
+    State,
+};
+use crate::{
+    LlmEvent, StreamItem,
+    wire::{
+        list::{MAX_LIST_ITEMS, too_long, too_many},
+        text::nonempty,
+    },
+};
+
+impl State {
+    /// Takes a chunk, which was read from this JSON.
+    pub(super) fn take(
+        &mut self,
+        chunk: &Chunk<'_>,
+        json: &str,
+        bare: bool,
+        out: &mut Vec<StreamItem>,
+    ) -> Result<(), ErrorInfo> {
+        self.response_id = self.response_id.take().or_else(|| nonempty(chunk.response_id).map(Into::into));
+        self.model = self.model.take().or_else(|| nonempty(chunk.model_version).map(Into::into));
+        if let Some(usage) = chunk.usage_metadata.and_then(|raw| self.figures.merge(raw))
+            && self.usage.replace(usage) != Some(usage)
+        {
+            out.push(LlmEvent::UsageSnapshot(Box::new(usage)).into());
+        }
+        self.listed = 0;
+        for candidate in chunk.candidates.iter().flat_map(|c| c.first.iter().chain(&c.more)) {
+            self.candidate(candidate, chunk.response_id, out)?;
+        }
+        let is_error = chunk.error.is_some_and(|raw| !matches!(raw.get(), "null" | "false" | "\"\""));
+        // What stands bare and says nothing of an answer holds nothing but an error.
+        let says_nothing = chunk.candidates.is_none()
+            && chunk.prompt_feedback.is_none()
+            && chunk.usage_metadata.is_none()
+            && chunk.response_id.is_none();
+        if is_error || (bare && says_nothing) {
+            return Err(self.reported(json.as_bytes()));
+        }
+        chunk.prompt_feedback.and_then(|raw| self.blocked(raw)).map_or(Ok(()), Err)
+    }
+
+    /// The failure of a prompt that was blocked. The format then has neither candidates nor a finish reason.
+    fn blocked(&self, raw: &RawValue) -> Option<ErrorInfo> {
+        let feedback: Feedback<'_> = serde_json::from_str(raw.get()).ok()?;
+        let reason = nonempty(feedback.block_reason).filter(|reason| !reason.ends_with("_UNSPECIFIED"))?;
+        let message = match nonempty(feedback.block_reason_message) {
+            Some(message) => format!("the prompt was blocked: {message}"),
+            None => "the prompt was blocked".to_owned(),
+        };
+        // Through the classifier, which caps and cleans the words.
+        let error = json!({ "error": { "message": message, "code": reason } });
+        let mut error = self.reported(error.to_string().as_bytes());
+        (error.kind, error.retry) = (ErrorKind::ContentFilter, RetryAdvice::Never);
+        Some(error)
+    }
+
+    fn candidate(
+        &mut self,
+        candidate: &Candidate<'_>,
+        response_id: Option<&RawValue>,
+        out: &mut Vec<StreamItem>,
+    ) -> Result<(), ErrorInfo> {
+        let before = out.len();
+        let mut spoke = false;
+        if let Some(raw) = candidate.content.filter(|raw| raw.get().starts_with('{')) {
+            // Content of a shape that is not known has no parts.
+            let parts = match serde_json::from_str::<Content<'_>>(raw.get()) {
+                Ok(content) => content.parts.map(|list| list.0).unwrap_or_default(),
+                Err(error) => too_long(&error).map_or_else(|| Ok(Vec::new()), Err)?,
+            };
+            self.listed += parts.len();
+            if self.listed > MAX_LIST_ITEMS {
+                return Err(too_many());
+            }
+            for raw in parts {
+                spoke |= self.part(raw, out)?;
+            }
+        }
+        if spoke || out.len() > before {
+            // Nothing of a second answer is shown.
+            self.finish.reopen(response_id).inspect_err(|_| out.truncate(before))?;
+        }
+        if let Some(raw) = nonempty(candidate.finish_reason)
+            && let Some(reason) = finish_reason(&raw)
+        {
+            self.finish.note(reason, &raw, response_id);
+        }
+        Ok(())
+    }
+
+    /// Takes a part. Returns whether it said anything that is not among the items yet.
+    fn part(&mut self, raw: &RawValue, out: &mut Vec<StreamItem>) -> Result<bool, ErrorInfo> {
+        // Odd parts are skipped.
+        let is_object = raw.get().starts_with('{');
+        let part = is_object.then(|| serde_json::from_str::<PartChunk<'_>>(raw.get()).ok()).flatten();
+        let Some(part) = part else { return Ok(false) };
+        let signature = nonempty(part.thought_signature);
+        if let Some(function) = part.function_call {
+            return match serde_json::from_str::<FunctionCall<'_>>(function.get()) {
+                Ok(function) => self.calls.piece(&function, signature.as_deref(), out),
+                Err(error) => Err(too_long(&error).unwrap_or_else(odd_call)),
+            };
+        }
+        if part.inline_data.or(part.file_data).is_some() {
+            return Ok(false);
+        }
+        let is_thought = part.thought.is_some_and(|raw| raw.get() == "true");
+        match nonempty(part.text) {
+            Some(text) if is_thought => thought(text.into_owned(), signature.as_deref(), out),
+            None if is_thought => thought(String::new(), signature.as_deref(), out),
+            Some(text) => {
+                let bytes = text.len();
+                out.push(LlmEvent::text(text).into());
+                signed(bytes, signature.as_deref(), out);
+            }
+            None if part.text.is_some() => signed(0, signature.as_deref(), out),
+            None => unknown(raw, signature.as_deref(), out),
+        }
+        Ok(false)
+    }
+}
+
+fn thought(text: String, signature: Option<&str>, out: &mut Vec<StreamItem>) {
+    match signature {
+        Some(signature) => out.push(Kept::Thought { bytes: text.len(), signature }.delta(text)),
+        None if text.is_empty() => {}
+        None => out.push(LlmEvent::reasoning(text).into()),
+    }
+}
+
+/// Keeps the signature of so many bytes of text.
+fn signed(bytes: usize, signature: Option<&str>, out: &mut Vec<StreamItem>) {
+    out.extend(signature.map(|signature| Kept::Text { bytes, signature }.delta(String::new())));
+}
+
+/// Keeps a part of a kind that is not known, such as code that the server ran: only it can read it again.
+fn unknown(raw: &RawValue, signature: Option<&str>, out: &mut Vec<StreamItem>) {
+    let whole: Map<String, Value> = serde_json::from_str(raw.get()).unwrap_or_default();
+    let says_more = whole.iter().any(|(name, value)| name != "thoughtSignature" && !value.is_null());
+    match says_more {
+        true => out.push(Kept::Part(&whole).delta(String::new())),
+        false => signed(0, signature, out),
+    }
+}
+
+fn odd_call() -> ErrorInfo {
+    ErrorInfo::new(ErrorKind::Protocol, "a tool call has a shape that is not known")
+}

@@ -1,0 +1,94 @@
+//! The request body.
+
+mod messages;
+
+use serde::{Serialize, Serializer};
+use serde_json::{Map, Value};
+use turnwright_core::{ErrorInfo, ErrorKind, ToolDefinition};
+
+use crate::{LlmRequest, ToolChoice, wire::fields::Fields};
+
+/// The body of a streaming request to Ollama's `/api/chat`: UTF-8 JSON. Equal requests give equal bytes.
+///
+/// The fields in [`LlmRequest::extra`] come last and replace the serializer's own of the same name; those of `options`
+/// there replace the single fields of the serializer's own. Histories that no server accepts are mended, not refused:
+/// arguments that are not a JSON object go out as an object that holds them, an interrupted answer as an element that
+/// says so, images of a tool's result as a user message after it. Images go as data; the server fetches nothing, so
+/// others go as their name in words. Thoughts go back (`thinking`) where a model of this format had them; reasoning of
+/// other formats is left out. With [`ToolChoice::None`] the tools are left out, which is the same.
+///
+/// # Errors
+/// [`ErrorKind::InvalidRequest`] for a choice that demands a call, which the format cannot express.
+/// [`ErrorKind::Internal`] when JSON cannot hold the request, which no request built from this crate's types does.
+pub fn ollama_body(request: &LlmRequest) -> Result<Vec<u8>, ErrorInfo> {
+    let demands_call = matches!(request.tool_choice, ToolChoice::Required | ToolChoice::Tool(_));
+    if demands_call && !request.tools.is_empty() {
+        let message = "Ollama's format cannot demand a tool call: use the tool choice `auto`, or a `format` in the \
+                       request's extra fields for structured answers";
+        return Err(ErrorInfo::new(ErrorKind::InvalidRequest, message));
+    }
+    let failed = |e| ErrorInfo::new(ErrorKind::Internal, format!("the request cannot be serialized: {e}"));
+    serde_json::to_vec(&Body(request)).map_err(failed)
+}
+
+struct Body<'a>(&'a LlmRequest);
+
+impl Serialize for Body<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut request = self.0.clone();
+        let options = options(&mut request);
+        let mut body = Fields::new(serializer.serialize_map(None)?, &request);
+        body.put("model", &request.model)?;
+        body.put("messages", &messages::of(self.0))?;
+        if !request.tools.is_empty() && request.tool_choice != ToolChoice::None {
+            let tools: Vec<_> = request.tools.iter().map(|tool| Tool::of(tool)).collect();
+            body.put("tools", &tools)?;
+        }
+        if !options.is_empty() {
+            body.put("options", &options)?;
+        }
+        body.put("stream", &true)?;
+        body.end()
+    }
+}
+
+/// How to generate: the serializer's own fields, and over them those of the request, which it has no more then.
+fn options(request: &mut LlmRequest) -> Map<String, Value> {
+    let own = [
+        ("temperature", request.temperature.map(Value::from)),
+        ("num_predict", request.max_output_tokens.map(Value::from)),
+        ("stop", (!request.stop.is_empty()).then(|| request.stop.as_slice().into())),
+    ];
+    let own = own.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?)));
+    let mut options = Map::from_iter(own);
+    if let Some(Value::Object(_)) = request.extra.get("options")
+        && let Some(Value::Object(extra)) = request.extra.remove("options")
+    {
+        options.extend(extra);
+    }
+    options
+}
+
+#[derive(Serialize)]
+struct Tool<'a> {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    function: Function<'a>,
+}
+
+#[derive(Serialize)]
+struct Function<'a> {
+    name: &'a str,
+    description: &'a str,
+    parameters: &'a Value,
+}
+
+impl<'a> Tool<'a> {
+    fn of(tool: &'a ToolDefinition) -> Self {
+        let ToolDefinition { name, description, parameters, .. } = tool;
+        Self { kind: "function", function: Function { name, description, parameters } }
+    }
+}
+
+#[cfg(test)]
+mod tests;
