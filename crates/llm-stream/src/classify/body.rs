@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use jiff::fmt::friendly::SpanParser;
 use serde_json::{Map, Value};
 
 use super::value;
@@ -29,6 +30,7 @@ impl ErrorBody {
             // A body that was cut at the cap, or plain words.
             Err(_) => body.message = String::from_utf8_lossy(bytes).trim().to_owned(),
         }
+        body.retry = body.retry.or_else(|| wait_in_words(&body.message));
         body
     }
 
@@ -117,4 +119,20 @@ fn words_of(value: &Value) -> String {
         },
         other => other.to_string(),
     }
+}
+
+/// How long to wait, where a provider says so in its words only: inside a stream there are no headers.
+fn wait_in_words(message: &str) -> Option<Duration> {
+    let after = |words: &str| message.split_once(words).map(|(_, after)| after);
+    let mut rest =
+        ["try again in ", "retry in ", "retry after "].iter().find_map(|words| after(words))?.split(' ');
+    let first = rest.next()?.trim_end_matches(['.', ',']);
+    // Number and unit may be two words.
+    let unit = if first.ends_with(|c: char| c.is_ascii_digit()) {
+        rest.next()?.trim_end_matches(['.', ','])
+    } else {
+        ""
+    };
+    let wait = SpanParser::new().parse_duration(format!("{first}{unit}")).ok()?;
+    Duration::try_from(wait).ok()
 }

@@ -18,6 +18,9 @@ pub(super) fn decide(body: &ErrorBody, status: Option<u16>) -> ErrorKind {
         // Too large a request stays too large, also when the label says that a rate is exceeded.
         Some(ErrorKind::RateLimited) | None if too_large => return ErrorKind::ContextOverflow,
         Some(kind) => return kind,
+        None if matches!(status, None | Some(400 | 403 | 429)) && says_unpaid(&body.message) => {
+            return ErrorKind::QuotaExceeded;
+        }
         None => {}
     }
     let is_refusal = status.is_some_and(|status| (400..500).contains(&status));
@@ -73,6 +76,8 @@ fn of_label(label: &str) -> Option<ErrorKind> {
         | "insufficient_balance"
         | "payment_required"
         | "quota_exceeded"
+        | "usage_limit_reached"
+        | "usage_not_included"
         | "access_terminated" => ErrorKind::QuotaExceeded,
         "rate_limit_exceeded"
         | "rate_limit_error"
@@ -105,6 +110,7 @@ fn of_label(label: &str) -> Option<ErrorKind> {
         | "string_above_max_length" => ErrorKind::ContextOverflow,
         "content_filter"
         | "content_filter_error"
+        | "image_content_policy_violation"
         | "content_policy_violation"
         | "responsibleaipolicyviolation"
         | "data_inspection_failed"
@@ -132,17 +138,34 @@ fn is_generic(label: &str) -> bool {
 
 /// Labels for a request that is wrong in itself, for streams, where no status says so.
 fn is_bad_request(label: &str) -> bool {
-    label.starts_with("invalid") || matches!(label, "bad request" | "bad_request" | "failed_precondition")
+    // An image that cannot be read is no better the next time.
+    label.starts_with("invalid")
+        || label.starts_with("image_")
+        || matches!(
+            label,
+            "bad request"
+                | "bad_request"
+                | "failed_precondition"
+                | "unsupported_image_media_type"
+                | "empty_image_file"
+                | "failed_to_download_image"
+        )
 }
 
 /// Most providers label too large a request as an invalid one; only the words tell.
 fn says_too_large(message: &str) -> bool {
-    const WORDS: [&str; 14] = [
+    const WORDS: [&str; 20] = [
         "maximum context length",
         "max context length",
         "context size",
         "context window",
         "context length",
+        "context limit",
+        "maximum prompt length",
+        "maximum model length",
+        "model token limit",
+        "range of input length",
+        "prompt exceeds max length",
         "exceeds the maximum number of tokens",
         "prompt is too long",
         "prompt too long",
@@ -157,6 +180,11 @@ fn says_too_large(message: &str) -> bool {
     let may_wait = says(message, &["please wait", "wait before", "try again", "trying again", "retry"])
         && !says(message, &["reduce", "shorten", "shorter", "smaller"]);
     says(message, &WORDS) && !may_wait
+}
+
+/// Some providers label an account without money as an invalid request, or as one too many.
+fn says_unpaid(message: &str) -> bool {
+    says(message, &["credit balance is too low", "insufficient balance", "insufficient credit"])
 }
 
 /// Some providers answer a wrong key with status 400 and no label.
