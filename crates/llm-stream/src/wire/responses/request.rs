@@ -11,8 +11,9 @@ use crate::{LlmRequest, ToolChoice, wire::fields::Fields};
 /// The body of a streaming request in the Responses format: UTF-8 JSON. Equal requests give equal bytes.
 ///
 /// The server is asked to store nothing (`store`) and to put the reasoning, encrypted, into the answer (`include`), so
-/// that the history holds all of the conversation. A model that does not reason may make a server refuse the latter:
-/// `"include": []` in [`LlmRequest::extra`] takes it back. [`LlmRequest::stop`] goes out as `stop`, which the format's
+/// that the history holds all of the conversation. The latter is left out for models that are known not to reason, since
+/// the format's inventor refuses it for them; for another one, as behind a deployment's own name, `"include": []` in
+/// [`LlmRequest::extra`] takes it back. [`LlmRequest::stop`] goes out as `stop`, which the format's
 /// inventor does not have and refuses; servers that copy the format take it.
 ///
 /// The fields in [`LlmRequest::extra`] come last and replace the serializer's own of the same name. Histories that no
@@ -47,10 +48,18 @@ impl Serialize for Body<'_> {
             body.put("stop", &request.stop)?;
         }
         body.put("store", &false)?;
-        body.put("include", &["reasoning.encrypted_content"])?;
+        if may_reason(&request.model) {
+            body.put("include", &["reasoning.encrypted_content"])?;
+        }
         body.put("stream", &true)?;
         body.end()
     }
+}
+
+/// Whether the model may reason. Routers put the name of the inventor before that of the model.
+fn may_reason(model: &str) -> bool {
+    let name = model.rsplit('/').next().unwrap_or(model);
+    !["gpt-3", "gpt-4", "chatgpt-4", "gpt-5-chat"].iter().any(|family| name.starts_with(family))
 }
 
 struct Input<'a>(&'a LlmRequest);

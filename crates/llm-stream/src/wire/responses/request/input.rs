@@ -22,6 +22,7 @@ pub(super) fn write<S: SerializeSeq>(
     list: &mut S,
 ) -> Result<(), S::Error> {
     let ids = ShortIds::of(messages);
+    let mut said = 0;
     for message in messages {
         for result in message.tool_results() {
             list.serialize_element(&json!({
@@ -32,7 +33,7 @@ pub(super) fn write<S: SerializeSeq>(
         }
         match message.role {
             Role::Tool => {}
-            Role::Assistant => assistant(message, stored, &ids, list)?,
+            Role::Assistant => assistant(message, stored, &ids, &mut said, list)?,
             Role::System => list.serialize_element(&Words { role: "system", content: text_of(message) })?,
             Role::User => list.serialize_element(&user(message))?,
         }
@@ -53,8 +54,13 @@ fn assistant<S: SerializeSeq>(
     message: &Message,
     stored: bool,
     ids: &ShortIds<'_>,
+    count: &mut usize,
     list: &mut S,
 ) -> Result<(), S::Error> {
+    let mut said = |text: &str| {
+        *count += 1;
+        said(*count, text)
+    };
     let mut reasoning: Vec<&Value> = Vec::new();
     let mut marked_up =
         message.interrupted.as_ref().map(|mark| interrupted_response(&text_of(message), mark));
@@ -77,9 +83,11 @@ fn assistant<S: SerializeSeq>(
     marked_up.map_or(Ok(()), |text| list.serialize_element(&said(&text)))
 }
 
-fn said(text: &str) -> Value {
+/// Words of the model. Strict servers demand an id; it is one that no server gave.
+fn said(number: usize, text: &str) -> Value {
     json!({
         "type": "message",
+        "id": format!("msg_{number}"),
         "role": "assistant",
         "status": "completed",
         "content": [{ "type": "output_text", "text": text, "annotations": [] }],

@@ -31,7 +31,7 @@ fn assistant(parts: Vec<Part>) -> Message {
 }
 
 fn said(text: &str) -> Value {
-    json!({ "type": "message", "role": "assistant", "status": "completed",
+    json!({ "type": "message", "id": "msg_1", "role": "assistant", "status": "completed",
         "content": [{ "type": "output_text", "text": text, "annotations": [] }] })
 }
 
@@ -112,6 +112,32 @@ fn extra_fields_come_last_and_win() {
     let text = String::from_utf8(responses_body(&LlmRequest { extra, ..full() }).unwrap()).unwrap();
     assert!(text.ends_with(r#""stream":true,"include":[],"reasoning":{"effort":"low"}}"#), "{text}");
     assert_eq!(text.matches("\"include\"").count(), 1);
+}
+
+#[test]
+fn a_model_that_does_not_reason_is_not_asked_for_its_reasoning() {
+    for (model, asked) in [
+        ("gpt-4o-mini", false),
+        ("openai/gpt-4.1", false),
+        ("gpt-5-chat-latest", false),
+        ("gpt-5-mini", true),
+        ("o4-mini", true),
+        ("my-deployment", true),
+    ] {
+        let body = body(&LlmRequest { model: model.into(), ..full() });
+        assert_eq!(body.get("include").is_some(), asked, "{model}");
+    }
+}
+
+#[test]
+fn every_message_of_the_model_has_an_id_which_strict_servers_demand() {
+    let answer =
+        || assistant(vec![Part::text("a"), Part::ToolCall(ToolCall::new("c", "t", "{}")), Part::text("b")]);
+    let mut cut = assistant(vec![]);
+    cut.interrupted = Some(Interrupted { reason: "error".into(), pending_tools: vec![] });
+    let sent = input_of(vec![answer(), Message::user(id(), "u"), cut, answer()]);
+    let ids = sent.as_array().unwrap().iter().filter_map(|item| item.get("id")?.as_str());
+    assert_eq!(ids.collect::<Vec<_>>(), ["msg_1", "msg_2", "msg_3", "msg_4", "msg_5"]);
 }
 
 #[test]
