@@ -2,7 +2,7 @@
 
 use turnwright_core::{ErrorInfo, TokenUsage};
 
-use super::{calls::Calls, event::Event, items::Items};
+use super::{calls::Calls, event::Event, items::Items, tools::Tools};
 use crate::{
     LlmRequest, StreamItem,
     wire::{
@@ -23,7 +23,8 @@ mod take;
 /// progress lane. Calls that were cut are emitted with a finish that says so, and with no other. A reasoning item is kept
 /// whole in [`crate::ReasoningDelta::opaque`], under `responses_item`. A call of a custom tool, whose input is free text,
 /// is one with a single argument, `input`. What the tools that the format itself defines did or ask for (searches,
-/// images, shells) is skipped.
+/// images, shells) is skipped, and, made for a request that has tools, so are calls of custom tools that it has not: the
+/// server runs them.
 ///
 /// The stream ends with its last event, `response.completed` or another; an end mark without it is no end. Memory is
 /// bounded by the caps in [`crate::wire`] and those of the framer.
@@ -38,6 +39,7 @@ pub struct State {
     head: Head,
     items: Items,
     calls: Calls,
+    tools: Tools,
     usage: Option<TokenUsage>,
     /// How many tokens the answer may have.
     output_limit: Option<u64>,
@@ -55,6 +57,7 @@ impl Answer for State {
             head,
             items: Items::default(),
             calls: Calls::avoiding(taken_ids(request)),
+            tools: Tools::of(request),
             usage: None,
             output_limit: limit.or(request.max_output_tokens),
             refused: false,

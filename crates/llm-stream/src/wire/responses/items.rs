@@ -161,6 +161,12 @@ impl Items {
         item.said_any || part.map_or(!item.said.is_empty(), |part| item.said.contains(&part))
     }
 
+    /// Whether all of so many parts of an item were said, perhaps under other indexes.
+    pub(super) fn has_said_all(&self, at: usize, parts: usize) -> bool {
+        let item = &self.list[at];
+        item.said_any || item.said.len() >= parts
+    }
+
     /// Whether none of this kind can be the one at this place of the output under other labels.
     pub(super) fn lacks(&self, kind: Kind, index: u64) -> bool {
         let is_shifted = self.by_index.contains_key(&index);

@@ -31,7 +31,7 @@ impl State {
     ) -> Result<(), ErrorInfo> {
         let Some(item) = object::<RawItem<'_>>(raw) else { return Ok(()) };
         let id = item.id.and_then(text_of).unwrap_or_default();
-        let kind = Kind::of(&nonempty(item.kind).unwrap_or_default());
+        let kind = self.kind_of(&item);
         let at = self.begin(kind, Labels { id: &id, index: labels.index })?;
         self.describe_call(at, &item, out)
     }
@@ -46,12 +46,20 @@ impl State {
         let Some(item) = object::<RawItem<'_>>(Some(raw)) else { return Ok(()) };
         let id = item.id.and_then(text_of).unwrap_or_default();
         let labels = Labels { id: &id, index };
-        let kind = Kind::of(&nonempty(item.kind).unwrap_or_default());
+        let kind = self.kind_of(&item);
         let at = match self.items.find(labels) {
             Some(at) if self.items.get(at).kind == kind && self.is_open_or_same(at, labels, &item) => at,
             _ => self.begin(kind, labels)?,
         };
         self.complete(at, &item, raw, out)
+    }
+
+    /// What an item is. A call of a custom tool that the request does not have is one that the server answers itself.
+    fn kind_of(&self, item: &RawItem<'_>) -> Kind {
+        match Kind::of(&nonempty(item.kind).unwrap_or_default()) {
+            Kind::Custom if !self.tools.may_have(&nonempty(item.name).unwrap_or_default()) => Kind::Other,
+            kind => kind,
+        }
     }
 
     /// Whether the end of an item is that of this one. Of one that has ended, only if the server repeats itself.
@@ -73,7 +81,7 @@ impl State {
         let Some(item) = object::<RawItem<'_>>(Some(raw)) else { return Ok(()) };
         let id = item.id.and_then(text_of).unwrap_or_default();
         let labels = Labels { id: &id, index: Some(index) };
-        let kind = Kind::of(&nonempty(item.kind).unwrap_or_default());
+        let kind = self.kind_of(&item);
         let call_id = nonempty(item.call_id).unwrap_or_default();
         let at = match self.items.find(labels) {
             Some(at) if self.items.get(at).kind == kind && !self.items.get(at).listed => at,
@@ -136,13 +144,19 @@ impl State {
     /// Emits what was not said of a message.
     fn message(&mut self, at: usize, item: &RawItem<'_>, out: &mut Vec<StreamItem>) -> Result<(), ErrorInfo> {
         let Some(content) = item.content else { return Ok(()) };
+        let mut texts = Vec::new();
         for (index, part) in (0..).zip(items_of(content)?) {
             let Some(part) = object::<RawPart<'_>>(Some(part)) else { continue };
             let refusal = nonempty(part.refusal);
             self.refused |= refusal.is_some();
-            if let Some(text) = nonempty(part.text).or(refusal)
-                && !self.items.has_said(at, Some(index))
-            {
+            texts.extend(nonempty(part.text).or(refusal).map(|text| (index, text)));
+        }
+        // Some servers count the parts in another way at the end than before.
+        if self.items.has_said_all(at, texts.len()) {
+            return Ok(());
+        }
+        for (index, text) in texts {
+            if !self.items.has_said(at, Some(index)) {
                 self.said = true;
                 out.push(LlmEvent::text(text).into());
             }

@@ -144,6 +144,9 @@ impl State {
             Some(at) => at,
             None => self.begin(kind, labels)?,
         };
+        if self.items.get(at).kind == Kind::Other {
+            return Ok(());
+        }
         let call = self.items.get(at).call.ok_or_else(|| wrong_item("arguments"))?;
         self.said = true;
         self.calls.piece(call, piece, out)

@@ -158,6 +158,18 @@ fn fault_r1_17_text_that_did_not_come_in_pieces_is_said_once_wherever_it_stands(
 }
 
 #[test]
+fn text_is_not_told_twice_when_the_end_counts_its_parts_in_another_way() {
+    let late =
+        event("response.output_text.delta", json!({ "output_index": 0, "content_index": 1, "delta": "a" }));
+    let body = created()
+        + &added(0, message(""))
+        + &late
+        + &done(0, message("a"))
+        + &completed(json!([message("a")]));
+    assert_eq!(answer(&body).text(), "a");
+}
+
+#[test]
 fn fault_e10_e26_e30_what_says_nothing_does_no_harm() {
     let body = event("response.created", json!({ "response": null }))
         + &event("response.in_progress", json!({}))
