@@ -74,6 +74,7 @@ impl State {
         out: &mut Vec<StreamItem>,
     ) -> Result<(), ErrorInfo> {
         let before = out.len();
+        // A signature alone, which may come after the finish, is no content.
         let mut spoke = false;
         if let Some(raw) = candidate.content.filter(|raw| raw.get().starts_with('{')) {
             // Content of a shape that is not known has no parts.
@@ -89,7 +90,7 @@ impl State {
                 spoke |= self.part(raw, out)?;
             }
         }
-        if spoke || out.len() > before {
+        if spoke {
             // Nothing of a second answer is shown.
             self.finish.reopen(response_id).inspect_err(|_| out.truncate(before))?;
         }
@@ -101,7 +102,7 @@ impl State {
         Ok(())
     }
 
-    /// Takes a part. Returns whether it said anything that is not among the items yet.
+    /// Takes a part. Returns whether it said anything.
     fn part(&mut self, raw: &RawValue, out: &mut Vec<StreamItem>) -> Result<bool, ErrorInfo> {
         // Odd parts are skipped.
         let is_object = raw.get().starts_with('{');
@@ -120,16 +121,21 @@ impl State {
         let is_thought = part.thought.is_some_and(|raw| raw.get() == "true");
         match nonempty(part.text) {
             Some(text) if is_thought => thought(text.into_owned(), signature.as_deref(), out),
-            None if is_thought => thought(String::new(), signature.as_deref(), out),
             Some(text) => {
                 let bytes = text.len();
                 out.push(LlmEvent::text(text).into());
                 signed(bytes, signature.as_deref(), out);
             }
-            None if part.text.is_some() => signed(0, signature.as_deref(), out),
-            None => unknown(raw, signature.as_deref(), out),
+            None => {
+                match part.text {
+                    _ if is_thought => thought(String::new(), signature.as_deref(), out),
+                    Some(_) => signed(0, signature.as_deref(), out),
+                    None => return Ok(unknown(raw, signature.as_deref(), out)),
+                }
+                return Ok(false);
+            }
         }
-        Ok(false)
+        Ok(true)
     }
 }
 
@@ -146,14 +152,16 @@ fn signed(bytes: usize, signature: Option<&str>, out: &mut Vec<StreamItem>) {
     out.extend(signature.map(|signature| Kept::Text { bytes, signature }.delta(String::new())));
 }
 
-/// Keeps a part of a kind that is not known, such as code that the server ran: only it can read it again.
-fn unknown(raw: &RawValue, signature: Option<&str>, out: &mut Vec<StreamItem>) {
+/// Keeps a part of a kind that is not known, such as code that the server ran: only it can read it again. Returns
+/// whether it is more than a signature.
+fn unknown(raw: &RawValue, signature: Option<&str>, out: &mut Vec<StreamItem>) -> bool {
     let whole: Map<String, Value> = serde_json::from_str(raw.get()).unwrap_or_default();
     let says_more = whole.iter().any(|(name, value)| name != "thoughtSignature" && !value.is_null());
     match says_more {
         true => out.push(Kept::Part(&whole).delta(String::new())),
         false => signed(0, signature, out),
     }
+    says_more
 }
 
 fn odd_call() -> ErrorInfo {
