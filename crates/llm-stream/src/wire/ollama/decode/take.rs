@@ -140,10 +140,11 @@ impl State {
 
     fn close(&mut self, raw_reason: Option<String>, out: &mut Vec<StreamItem>) {
         let reason = match raw_reason.as_deref() {
-            // Calls that are there count, not the label. Older servers give no reason.
-            None | Some("stop") if self.calls > 0 => FinishReason::ToolCalls,
-            None | Some("stop") => FinishReason::Stop,
+            // Calls that are there count, not the label. Older servers give no reason, others the words of other formats.
+            None | Some("stop" | "tool_calls") if self.calls > 0 => FinishReason::ToolCalls,
+            None | Some("stop" | "tool_calls") => FinishReason::Stop,
             Some("length") => FinishReason::Length,
+            Some("content_filter") => FinishReason::ContentFilter,
             Some(_) => FinishReason::Other,
         };
         // Thoughts that were cut go back to no provider.

@@ -7,6 +7,8 @@ fn every_reason_has_a_meaning_and_keeps_its_word() {
     for (raw, reason) in [
         ("stop", FinishReason::Stop),
         ("length", FinishReason::Length),
+        ("tool_calls", FinishReason::Stop),
+        ("content_filter", FinishReason::ContentFilter),
         ("load", FinishReason::Other),
         ("unload", FinishReason::Other),
         ("of a later version", FinishReason::Other),
