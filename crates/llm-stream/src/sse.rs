@@ -88,7 +88,7 @@ impl SseFramer {
     }
 
     /// How many bytes arrived that said something: no comments, line ends, names of events or empty data, and no
-    /// events named `ping` or `keepalive`. An idle timer may look at this, so that keep-alives do not count as progress.
+    /// events named `ping`, `keepalive` or `heartbeat`. An idle timer may look at this, so that keep-alives do not count as progress.
     pub fn progress(&self) -> u64 {
         self.progress
     }
@@ -270,7 +270,7 @@ impl SseFramer {
         match line {
             [b'd', b'a', b't', b'a', b':', value @ ..] => {
                 let start = &value[..value.len().min(64)];
-                !matches!(&self.name[..], b"ping" | b"keepalive")
+                !matches!(&self.name[..], b"ping" | b"keepalive" | b"heartbeat")
                     && (value.len() > 64 || !start.trim_ascii().is_empty())
             }
             // Other fields, also those whose name has only begun to come.
