@@ -56,12 +56,27 @@ impl<'a> Block<'a> {
         (!text.trim().is_empty()).then_some(Self::Text { text })
     }
 
+    /// Takes blanks off the end of text.
+    pub(super) fn trim_end(&mut self) {
+        if let Self::Text { text } = self {
+            let length = text.trim_end().len();
+            match text {
+                Cow::Borrowed(text) => *text = &text[..length],
+                Cow::Owned(text) => text.truncate(length),
+            }
+        }
+    }
+
     /// An image the server can read, or its name in words.
     pub(super) fn image(image: &'a ImageRef) -> Self {
         if let Some(data) = image.uri.strip_prefix("data:") {
             let base64 = data.split_once(";base64,").and_then(|(head, data)| {
                 let of_uri = head.split(';').next().filter(|media_type| !media_type.is_empty());
-                let media_type = of_uri.or(image.media_type.as_deref())?;
+                let media_type = match of_uri.or(image.media_type.as_deref())? {
+                    // A wrong name in wide use, which servers refuse.
+                    "image/jpg" => "image/jpeg",
+                    other => other,
+                };
                 Some(Self::Image { source: Source::Base64 { media_type, data } })
             });
             let unreadable = || Self::Text { text: "[image in an encoding that cannot be sent]".into() };
@@ -85,7 +100,9 @@ impl<'a> Block<'a> {
 
     pub(super) fn result(result: &'a ToolResult, ids: &Ids<'_>) -> Self {
         let content = if result.images.is_empty() {
-            Content::Words(result.content.as_str().into())
+            // Servers refuse a failure that says nothing.
+            let is_silent = result.error.is_some() && result.content.trim().is_empty();
+            Content::Words(if is_silent { "The call failed." } else { result.content.as_str() }.into())
         } else {
             let text = Self::text(result.content.as_str());
             Content::Blocks(text.into_iter().chain(result.images.iter().map(Self::image)).collect())

@@ -159,6 +159,12 @@ impl<'a> Builder<'a> {
 
     fn finish(mut self) -> Vec<Turn<'a>> {
         self.answer_open();
+        // Servers refuse to go on with words that end in blanks.
+        if let Some(last) = self.turns.last_mut().filter(|turn| turn.is_assistant)
+            && let Some(block) = last.blocks.last_mut()
+        {
+            block.trim_end();
+        }
         for turn in &mut self.turns {
             if turn.results.is_empty() && turn.blocks.is_empty() {
                 turn.blocks.extend(Block::text(BLANK));
