@@ -12,7 +12,8 @@ use crate::{LlmRequest, ToolChoice, wire::fields::Fields};
 ///
 /// The fields in [`LlmRequest::extra`] come last and replace the serializer's own of the same name. Histories that
 /// no server accepts are mended, not refused: arguments that are not a JSON object go out as an object that holds
-/// them, an interrupted answer as an element that says so, images of a tool's result as a user message after it.
+/// them, an interrupted answer as an element that says so, images of a tool's result as a user message after it, and names
+/// of tools that a model made up with other characters in the place of those that no tool may have.
 ///
 /// # Errors
 /// [`ErrorKind::Internal`] when JSON cannot hold the request, which no request built from this crate's types does.
@@ -53,7 +54,7 @@ impl Serialize for Messages<'_> {
         if let Some(system) = self.0.system.as_deref().filter(|s| !s.is_empty()) {
             list.serialize_element(&message::Words { role: "system", content: system })?;
         }
-        message::write(&self.0.messages, &mut list)?;
+        message::write(self.0, &mut list)?;
         list.end()
     }
 }

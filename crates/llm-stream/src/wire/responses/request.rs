@@ -18,8 +18,8 @@ use crate::{LlmRequest, ToolChoice, wire::fields::Fields};
 ///
 /// The fields in [`LlmRequest::extra`] come last and replace the serializer's own of the same name. Histories that no
 /// server accepts are mended, not refused: arguments that are not a JSON object go out as an object that holds them, an
-/// interrupted answer as an element that says so, and ids of calls that are longer than the format's 64 bytes as shorter
-/// ones. Reasoning goes back whole where this format made it, the server can read it, and something of the same answer
+/// interrupted answer as an element that says so, ids of calls that are longer than the format's 64 bytes as shorter ones,
+/// and names of tools that a model made up with other characters in the place of those that no tool may have. Reasoning goes back whole where this format made it, the server can read it, and something of the same answer
 /// follows it; reasoning of other formats is left out, with its text.
 ///
 /// # Errors
@@ -68,7 +68,7 @@ impl Serialize for Input<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let stored = self.0.extra.get("store") == Some(&Value::Bool(true));
         let mut list = serializer.serialize_seq(None)?;
-        input::write(&self.0.messages, stored, &mut list)?;
+        input::write(self.0, stored, &mut list)?;
         list.end()
     }
 }

@@ -4,16 +4,19 @@ use std::{borrow::Cow, sync::Arc};
 
 use serde::{Serialize, ser::SerializeSeq};
 use serde_json::{Value, json};
-use turnwright_core::{ImageRef, Message, Part, Role, ToolCall, ToolResult};
+use turnwright_core::{ImageRef, Message, Part, Role, ToolCall, ToolDefinition, ToolResult};
 
 use super::super::reasoning::details_of;
-use crate::wire::history::{arguments_of, interrupted_response, is_url, text_of};
+use crate::{
+    LlmRequest,
+    wire::history::{arguments_of, interrupted_response, is_url, name_of, text_of},
+};
 
 /// Writes the messages of a history.
-pub(super) fn write<S: SerializeSeq>(messages: &[Arc<Message>], list: &mut S) -> Result<(), S::Error> {
+pub(super) fn write<S: SerializeSeq>(request: &LlmRequest, list: &mut S) -> Result<(), S::Error> {
     // The format has no place for images in a tool's answer; they follow the answers, which must not be parted.
     let mut images: Vec<&ToolResult> = Vec::new();
-    for message in messages {
+    for message in &request.messages {
         for result in message.tool_results() {
             list.serialize_element(&Answer {
                 role: "tool",
@@ -28,7 +31,7 @@ pub(super) fn write<S: SerializeSeq>(messages: &[Arc<Message>], list: &mut S) ->
         write_images(&mut images, list)?;
         match message.role {
             Role::Assistant => {
-                if let Some(assistant) = Assistant::of(message) {
+                if let Some(assistant) = Assistant::of(message, &request.tools) {
                     list.serialize_element(&assistant)?;
                 }
             }
@@ -89,13 +92,13 @@ struct Call<'a> {
 
 #[derive(Serialize)]
 struct Function<'a> {
-    name: &'a str,
+    name: Cow<'a, str>,
     arguments: Cow<'a, str>,
 }
 
 impl<'a> Assistant<'a> {
     /// Nothing when there is nothing to say: servers refuse empty messages.
-    fn of(message: &'a Message) -> Option<Self> {
+    fn of(message: &'a Message, tools: &[Arc<ToolDefinition>]) -> Option<Self> {
         let text = text_of(message);
         let content = match &message.interrupted {
             Some(interrupted) => Some(interrupted_response(&text, interrupted).into()),
@@ -109,7 +112,7 @@ impl<'a> Assistant<'a> {
             role: "assistant",
             content,
             reasoning_details: reasoning.flatten().collect(),
-            tool_calls: message.tool_calls().map(Call::of).collect(),
+            tool_calls: message.tool_calls().map(|call| Call::of(call, tools)).collect(),
         };
         let is_empty = assistant.content.is_none()
             && assistant.tool_calls.is_empty()
@@ -119,8 +122,8 @@ impl<'a> Assistant<'a> {
 }
 
 impl<'a> Call<'a> {
-    fn of(call: &'a ToolCall) -> Self {
-        let function = Function { name: &call.name, arguments: arguments_of(call) };
+    fn of(call: &'a ToolCall, tools: &[Arc<ToolDefinition>]) -> Self {
+        let function = Function { name: name_of(call, tools), arguments: arguments_of(call) };
         Self { id: call.id.as_str(), kind: "function", function }
     }
 }

@@ -197,3 +197,12 @@ fn fault_r1_12_reasoning_details_go_back_where_they_came_from() {
     ]);
     assert_eq!(sent, json!([{ "role": "assistant", "content": "done", "reasoning_details": details }]));
 }
+
+#[test]
+fn a_name_that_a_model_made_up_is_spelled_as_servers_allow() {
+    let call = |name: &str| Arc::new(assistant(vec![Part::ToolCall(ToolCall::new("c", name, "{}"))]));
+    let messages = vec![call("multi_tool_use.parallel"), call("a.tool")];
+    let sent = body(&LlmRequest { messages, tools: [tool("a.tool")].into(), system: None, ..full() });
+    let name = |at: usize| sent["messages"][at]["tool_calls"][0]["function"]["name"].clone();
+    assert_eq!((name(0), name(1)), (json!("multi_tool_use_parallel"), json!("a.tool")));
+}

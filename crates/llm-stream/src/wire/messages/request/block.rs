@@ -6,8 +6,8 @@ use serde::Serialize;
 use serde_json::{Map, Value, value::RawValue};
 use turnwright_core::{CallId, ImageRef, ToolCall, ToolResult};
 
-use super::names::{Ids, legal_name};
-use crate::wire::history::{arguments_of, is_url};
+use super::names::Ids;
+use crate::wire::history::{arguments_of, is_url, legal_name};
 
 #[derive(Debug, Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]

@@ -4,12 +4,15 @@ use std::{borrow::Cow, collections::HashMap, sync::Arc};
 
 use serde::{Serialize, ser::SerializeSeq};
 use serde_json::{Value, json};
-use turnwright_core::{CallId, ImageRef, Message, Part, Role, ToolCall, ToolResult};
+use turnwright_core::{CallId, ImageRef, Message, Part, Role, ToolCall, ToolDefinition, ToolResult};
 
 use super::super::reasoning::item_of;
-use crate::wire::{
-    history::{arguments_of, interrupted_response, is_url, text_of},
-    ids::CallIds,
+use crate::{
+    LlmRequest,
+    wire::{
+        history::{arguments_of, interrupted_response, is_url, name_of, text_of},
+        ids::CallIds,
+    },
 };
 
 /// The most bytes an id of a call may have in a request.
@@ -17,23 +20,23 @@ const MAX_CALL_ID_BYTES: usize = 64;
 
 /// Writes the items of a history. `stored` says that the server keeps what it said.
 pub(super) fn write<S: SerializeSeq>(
-    messages: &[Arc<Message>],
+    request: &LlmRequest,
     stored: bool,
     list: &mut S,
 ) -> Result<(), S::Error> {
-    let ids = ShortIds::of(messages);
+    let called = Called { ids: ShortIds::of(&request.messages), tools: &request.tools };
     let mut said = 0;
-    for message in messages {
+    for message in &request.messages {
         for result in message.tool_results() {
             list.serialize_element(&json!({
                 "type": "function_call_output",
-                "call_id": ids.short(result.call_id()),
+                "call_id": called.ids.short(result.call_id()),
                 "output": output(result),
             }))?;
         }
         match message.role {
             Role::Tool => {}
-            Role::Assistant => assistant(message, stored, &ids, &mut said, list)?,
+            Role::Assistant => assistant(message, stored, &called, &mut said, list)?,
             Role::System => list.serialize_element(&Words { role: "system", content: text_of(message) })?,
             Role::User => list.serialize_element(&user(message))?,
         }
@@ -53,7 +56,7 @@ struct Words<'a> {
 fn assistant<S: SerializeSeq>(
     message: &Message,
     stored: bool,
-    ids: &ShortIds<'_>,
+    called: &Called<'_>,
     count: &mut usize,
     list: &mut S,
 ) -> Result<(), S::Error> {
@@ -73,7 +76,7 @@ fn assistant<S: SerializeSeq>(
             // All of the text of an interrupted answer goes where its first text stands.
             Part::Text { .. } if message.interrupted.is_some() => marked_up.take().map(|text| said(&text)),
             Part::Text { text } if !text.is_empty() => Some(said(text)),
-            Part::ToolCall(call) => Some(called(call, ids)),
+            Part::ToolCall(call) => Some(called.item(call)),
             _ => None,
         };
         let Some(item) = item else { continue };
@@ -94,13 +97,21 @@ fn said(number: usize, text: &str) -> Value {
     })
 }
 
-fn called(call: &ToolCall, ids: &ShortIds<'_>) -> Value {
-    json!({
-        "type": "function_call",
-        "call_id": ids.short(&call.id),
-        "name": call.name,
-        "arguments": arguments_of(call),
-    })
+/// How calls are spelled.
+struct Called<'a> {
+    ids: ShortIds<'a>,
+    tools: &'a [Arc<ToolDefinition>],
+}
+
+impl Called<'_> {
+    fn item(&self, call: &ToolCall) -> Value {
+        json!({
+            "type": "function_call",
+            "call_id": self.ids.short(&call.id),
+            "name": name_of(call, self.tools),
+            "arguments": arguments_of(call),
+        })
+    }
 }
 
 /// Words alone go as a string, which every server takes; lists are only for images.

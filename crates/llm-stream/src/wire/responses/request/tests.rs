@@ -283,3 +283,18 @@ fn ids_that_are_too_long_for_the_format_are_shortened_alike_in_call_and_result()
     messages.push(assistant(vec![Part::ToolCall(ToolCall::new("z".repeat(99), "t", "{}"))]));
     assert_eq!(ids(&input_of(messages))[..6], ids(&sent), "a longer history begins as before");
 }
+
+#[test]
+fn a_name_that_a_model_made_up_is_spelled_as_the_format_allows() {
+    let call = |name: &str| Arc::new(assistant(vec![Part::ToolCall(ToolCall::new("c", name, "{}"))]));
+    let mut request = full();
+    Arc::make_mut(&mut Arc::make_mut(&mut request.tools)[0]).name = "a.tool".into();
+    request.messages = vec![call("multi_tool_use.parallel"), call("a.tool"), call("")];
+    let names = body(&request)["input"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|item| item["name"].clone())
+        .collect::<Vec<_>>();
+    assert_eq!(names, ["multi_tool_use_parallel", "a.tool", "_"]);
+}
