@@ -154,7 +154,7 @@ fn is_bad_request(label: &str) -> bool {
 
 /// Most providers label too large a request as an invalid one; only the words tell.
 fn says_too_large(message: &str) -> bool {
-    const WORDS: [&str; 20] = [
+    const WORDS: [&str; 23] = [
         "maximum context length",
         "max context length",
         "context size",
@@ -163,6 +163,9 @@ fn says_too_large(message: &str) -> bool {
         "context limit",
         "maximum prompt length",
         "maximum model length",
+        "maximum allowed input length",
+        "exceeds maximum length",
+        "prompt token count",
         "model token limit",
         "range of input length",
         "prompt exceeds max length",
@@ -178,7 +181,7 @@ fn says_too_large(message: &str) -> bool {
     ];
     // Tokens that are too many for now are no reason to shorten the conversation, unless it says so too.
     let may_wait = says(message, &["please wait", "wait before", "try again", "trying again", "retry"])
-        && !says(message, &["reduce", "shorten", "shorter", "smaller"]);
+        && !says(message, &["reduce", "shorten", "shorter", "smaller", "update the input"]);
     says(message, &WORDS) && !may_wait
 }
 

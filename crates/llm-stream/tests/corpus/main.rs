@@ -7,6 +7,7 @@
 
 mod chat;
 mod errors;
+mod framing;
 mod gemini;
 mod messages;
 mod ollama;

@@ -14,6 +14,13 @@ fn too_large_a_request_and_an_empty_purse_are_known_by_the_words_of_each_provide
         (400, "Your request exceeded model token limit: 262144 (requested: 291351)", ContextOverflow),
         (400, "<400> InternalError.Algo: Range of input length should be [1, 129024]", ContextOverflow),
         (400, "Prompt exceeds max length", ContextOverflow),
+        (400, "prompt token count of 130000 exceeds the limit of 128000", ContextOverflow),
+        (400, "Input length 9 exceeds the maximum allowed input length of 8 tokens", ContextOverflow),
+        (
+            400,
+            "Number of input tokens exceeds maximum length. Please update the input to try again.",
+            ContextOverflow,
+        ),
         (400, "input length and `max_tokens` exceed context limit: 188240 + 21333 > 200000", ContextOverflow),
         (400, "Your credit balance is too low to access the API.", QuotaExceeded),
         (429, "Insufficient balance or no resource package. Please recharge.", QuotaExceeded),
