@@ -10,6 +10,7 @@ use super::body::ErrorBody;
 pub(super) fn decide(body: &ErrorBody, status: Option<u16>) -> ErrorKind {
     let too_large = match status {
         Some(413) => true,
+        _ if body.labels.iter().any(|label| label == "string_above_max_length") => is_long(&body.message),
         // Of a wrong key or a missing model the words may mention a context too.
         None | Some(400 | 422 | 429 | 500) => says_too_large(&body.message),
         Some(_) => false,
@@ -106,8 +107,7 @@ fn of_label(label: &str) -> Option<ErrorKind> {
         | "too_many_tokens"
         | "model_max_prompt_tokens_exceeded"
         | "model_context_window_exceeded"
-        | "request_too_large"
-        | "string_above_max_length" => ErrorKind::ContextOverflow,
+        | "request_too_large" => ErrorKind::ContextOverflow,
         "content_filter"
         | "content_filter_error"
         | "image_content_policy_violation"
@@ -183,6 +183,13 @@ fn says_too_large(message: &str) -> bool {
     let may_wait = says(message, &["please wait", "wait before", "try again", "trying again", "retry"])
         && !says(message, &["reduce", "shorten", "shorter", "smaller", "update the input"]);
     says(message, &WORDS) && !may_wait
+}
+
+/// Whether the text that is longer than it may be is a message, rather than an id or a name: the limit tells.
+fn is_long(message: &str) -> bool {
+    let limit = message.split_once("maximum length ").map(|(_, limit)| limit);
+    let digits = limit.map_or(0, |limit| limit.bytes().take_while(u8::is_ascii_digit).count());
+    digits >= 6
 }
 
 /// Some providers label an account without money as an invalid request, or as one too many.

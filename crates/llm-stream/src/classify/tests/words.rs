@@ -65,3 +65,14 @@ fn fault_r7_98_a_wait_that_only_the_words_name_is_kept_and_a_header_wins() {
     assert_eq!(error.retry, after(2000));
     assert_eq!(failure(400, r#"{"error":"bad, try again in 9s"}"#).classify().retry, RetryAdvice::Never);
 }
+
+#[test]
+fn an_id_that_is_too_long_is_no_reason_to_shorten_the_conversation() {
+    for (limit, kind) in
+        [("40, but got 41", InvalidRequest), ("10485760, but got", ContextOverflow), ("", InvalidRequest)]
+    {
+        let message = format!("string too long. Expected a string with maximum length {limit}");
+        let body = serde_json::json!({ "error": { "code": "string_above_max_length", "message": message } });
+        assert_eq!(failure(400, &body.to_string()).classify().kind, kind, "{message}");
+    }
+}
