@@ -1,8 +1,11 @@
 //! Ids of tool calls: unique in an answer, and beside those of the conversation.
 
-use std::collections::{HashMap, HashSet};
+use std::{
+    collections::{HashMap, HashSet},
+    sync::Arc,
+};
 
-use turnwright_core::CallId;
+use turnwright_core::{CallId, Message};
 
 /// Gives every call an id that no other has: some servers count from one in each answer, and some repeat an id.
 #[derive(Debug, Default)]
@@ -30,5 +33,43 @@ impl CallIds {
             }
         }
         id
+    }
+}
+
+/// Ids in place of those that a format does not allow, as other formats may have made them.
+#[derive(Debug)]
+pub(in crate::wire) struct FitIds<'a>(HashMap<&'a CallId, CallId>);
+
+impl<'a> FitIds<'a> {
+    /// Spells anew each id that does not fit. Equal histories get equal ids, a longer one gives its beginning the same ids,
+    /// and no two calls of a history get the same.
+    pub(in crate::wire) fn of(
+        messages: &'a [Arc<Message>],
+        fits: impl Fn(&str) -> bool,
+        spell: impl Fn(&str) -> String,
+    ) -> Self {
+        let calls = || messages.iter().flat_map(|message| message.tool_calls()).map(|call| &call.id);
+        let fits = |id: &&CallId| fits(id.as_str());
+        let mut odd = calls().filter(|id| !fits(id)).peekable();
+        // Nearly always.
+        if odd.peek().is_none() {
+            return Self(HashMap::new());
+        }
+        let mut ids = CallIds::avoiding(calls().filter(fits).cloned().collect());
+        let mut spelled = HashMap::new();
+        for id in odd {
+            spelled.entry(id).or_insert_with(|| ids.unique(&spell(id.as_str())));
+        }
+        Self(spelled)
+    }
+
+    /// Spells anew each id of more than so many bytes.
+    pub(in crate::wire) fn short(messages: &'a [Arc<Message>], max_bytes: usize) -> Self {
+        Self::of(messages, |id| id.len() <= max_bytes, |_| "call_long".to_owned())
+    }
+
+    /// The id as it goes out.
+    pub(in crate::wire) fn fit<'b>(&'b self, id: &'b CallId) -> &'b str {
+        self.0.get(id).unwrap_or(id).as_str()
     }
 }

@@ -12,8 +12,9 @@ use crate::{LlmRequest, ToolChoice, wire::fields::Fields};
 ///
 /// The fields in [`LlmRequest::extra`] come last and replace the serializer's own of the same name. Histories that
 /// no server accepts are mended, not refused: arguments that are not a JSON object go out as an object that holds
-/// them, an interrupted answer as an element that says so, images of a tool's result as a user message after it, and names
-/// of tools that a model made up with other characters in the place of those that no tool may have.
+/// them, an interrupted answer as an element that says so, images of a tool's result as a user message after it, names of
+/// tools that a model made up with other characters in the place of those that no tool may have, and ids of calls that are
+/// longer than the format's 40 bytes, as other formats make them, as shorter ones.
 ///
 /// # Errors
 /// [`ErrorKind::Internal`] when JSON cannot hold the request, which no request built from this crate's types does.

@@ -1,7 +1,6 @@
 //! The request body.
 
 mod block;
-mod names;
 mod turns;
 
 use serde::{Serialize, Serializer};

@@ -9,18 +9,32 @@ use turnwright_core::{ImageRef, Message, Part, Role, ToolCall, ToolDefinition, T
 use super::super::reasoning::details_of;
 use crate::{
     LlmRequest,
-    wire::history::{arguments_of, interrupted_response, is_url, name_of, text_of},
+    wire::{
+        history::{arguments_of, interrupted_response, is_url, name_of, text_of},
+        ids::FitIds,
+    },
 };
+
+/// The most bytes an id of a call may have in a request.
+const MAX_CALL_ID_BYTES: usize = 40;
+
+/// How calls are spelled.
+struct Spelling<'a> {
+    ids: FitIds<'a>,
+    tools: &'a [Arc<ToolDefinition>],
+}
 
 /// Writes the messages of a history.
 pub(super) fn write<S: SerializeSeq>(request: &LlmRequest, list: &mut S) -> Result<(), S::Error> {
     // The format has no place for images in a tool's answer; they follow the answers, which must not be parted.
     let mut images: Vec<&ToolResult> = Vec::new();
+    let spelling =
+        Spelling { ids: FitIds::short(&request.messages, MAX_CALL_ID_BYTES), tools: &request.tools };
     for message in &request.messages {
         for result in message.tool_results() {
             list.serialize_element(&Answer {
                 role: "tool",
-                tool_call_id: result.call_id().as_str(),
+                tool_call_id: spelling.ids.fit(result.call_id()),
                 content: &result.content,
             })?;
             images.extend((!result.images.is_empty()).then_some(result));
@@ -31,7 +45,7 @@ pub(super) fn write<S: SerializeSeq>(request: &LlmRequest, list: &mut S) -> Resu
         write_images(&mut images, list)?;
         match message.role {
             Role::Assistant => {
-                if let Some(assistant) = Assistant::of(message, &request.tools) {
+                if let Some(assistant) = Assistant::of(message, &spelling) {
                     list.serialize_element(&assistant)?;
                 }
             }
@@ -98,7 +112,7 @@ struct Function<'a> {
 
 impl<'a> Assistant<'a> {
     /// Nothing when there is nothing to say: servers refuse empty messages.
-    fn of(message: &'a Message, tools: &[Arc<ToolDefinition>]) -> Option<Self> {
+    fn of(message: &'a Message, spelling: &'a Spelling<'a>) -> Option<Self> {
         let text = text_of(message);
         let content = match &message.interrupted {
             Some(interrupted) => Some(interrupted_response(&text, interrupted).into()),
@@ -112,7 +126,7 @@ impl<'a> Assistant<'a> {
             role: "assistant",
             content,
             reasoning_details: reasoning.flatten().collect(),
-            tool_calls: message.tool_calls().map(|call| Call::of(call, tools)).collect(),
+            tool_calls: message.tool_calls().map(|call| Call::of(call, spelling)).collect(),
         };
         let is_empty = assistant.content.is_none()
             && assistant.tool_calls.is_empty()
@@ -122,9 +136,9 @@ impl<'a> Assistant<'a> {
 }
 
 impl<'a> Call<'a> {
-    fn of(call: &'a ToolCall, tools: &[Arc<ToolDefinition>]) -> Self {
-        let function = Function { name: name_of(call, tools), arguments: arguments_of(call) };
-        Self { id: call.id.as_str(), kind: "function", function }
+    fn of(call: &'a ToolCall, spelling: &'a Spelling<'a>) -> Self {
+        let function = Function { name: name_of(call, spelling.tools), arguments: arguments_of(call) };
+        Self { id: spelling.ids.fit(&call.id), kind: "function", function }
     }
 }
 

@@ -8,11 +8,13 @@ use turnwright_core::{CallId, Message, Part, Role, ToolResult};
 use super::{
     super::reasoning::block_of,
     block::{Block, stray_result},
-    names::Ids,
 };
 use crate::{
     LlmRequest,
-    wire::history::{interrupted_response, text_of},
+    wire::{
+        history::{interrupted_response, is_legal, legal_of, text_of},
+        ids::FitIds,
+    },
 };
 
 /// What stands before an answer that begins the history.
@@ -49,17 +51,22 @@ impl<'a> Conversation<'a> {
                 system.to_mut().push_str(&words);
             }
         }
-        let mut builder = Builder { turns: Vec::new(), open: Vec::new(), ids: Ids::of(messages) };
+        let mut builder = Builder { turns: Vec::new(), open: Vec::new(), ids: ids_of(messages) };
         messages.iter().for_each(|message| builder.message(message));
         Self { system, turns: builder.finish() }
     }
+}
+
+/// Ids as the format allows them: letters, digits, `_` and `-`.
+fn ids_of(messages: &[Arc<Message>]) -> FitIds<'_> {
+    FitIds::of(messages, |id| !id.is_empty() && id.chars().all(is_legal), |id| legal_of(id, usize::MAX))
 }
 
 struct Builder<'a> {
     turns: Vec<Turn<'a>>,
     /// Calls of the last answer that have no result yet.
     open: Vec<&'a CallId>,
-    ids: Ids<'a>,
+    ids: FitIds<'a>,
 }
 
 impl<'a> Builder<'a> {

@@ -1,17 +1,17 @@
 //! A history as the items that the format wants.
 
-use std::{borrow::Cow, collections::HashMap, sync::Arc};
+use std::{borrow::Cow, sync::Arc};
 
 use serde::{Serialize, ser::SerializeSeq};
 use serde_json::{Value, json};
-use turnwright_core::{CallId, ImageRef, Message, Part, Role, ToolCall, ToolDefinition, ToolResult};
+use turnwright_core::{ImageRef, Message, Part, Role, ToolCall, ToolDefinition, ToolResult};
 
 use super::super::reasoning::item_of;
 use crate::{
     LlmRequest,
     wire::{
         history::{arguments_of, interrupted_response, is_url, name_of, text_of},
-        ids::CallIds,
+        ids::FitIds,
     },
 };
 
@@ -24,13 +24,13 @@ pub(super) fn write<S: SerializeSeq>(
     stored: bool,
     list: &mut S,
 ) -> Result<(), S::Error> {
-    let called = Called { ids: ShortIds::of(&request.messages), tools: &request.tools };
+    let called = Called { ids: FitIds::short(&request.messages, MAX_CALL_ID_BYTES), tools: &request.tools };
     let mut said = 0;
     for message in &request.messages {
         for result in message.tool_results() {
             list.serialize_element(&json!({
                 "type": "function_call_output",
-                "call_id": called.ids.short(result.call_id()),
+                "call_id": called.ids.fit(result.call_id()),
                 "output": output(result),
             }))?;
         }
@@ -99,7 +99,7 @@ fn said(number: usize, text: &str) -> Value {
 
 /// How calls are spelled.
 struct Called<'a> {
-    ids: ShortIds<'a>,
+    ids: FitIds<'a>,
     tools: &'a [Arc<ToolDefinition>],
 }
 
@@ -107,7 +107,7 @@ impl Called<'_> {
     fn item(&self, call: &ToolCall) -> Value {
         json!({
             "type": "function_call",
-            "call_id": self.ids.short(&call.id),
+            "call_id": self.ids.fit(&call.id),
             "name": name_of(call, self.tools),
             "arguments": arguments_of(call),
         })
@@ -149,26 +149,5 @@ fn image_part(image: &ImageRef) -> Value {
         json!({ "type": "input_image", "image_url": image.uri, "detail": "auto" })
     } else {
         text_part(&format!("[image {}]", image.uri))
-    }
-}
-
-/// Ids in place of those that are too long for the format, as other formats may have made them.
-struct ShortIds<'a>(HashMap<&'a CallId, CallId>);
-
-impl<'a> ShortIds<'a> {
-    /// Numbered in the order of the history, so that a longer history gives its beginning the same ids.
-    fn of(messages: &'a [Arc<Message>]) -> Self {
-        let calls = || messages.iter().flat_map(|message| message.tool_calls()).map(|call| &call.id);
-        let is_long = |id: &&CallId| id.as_str().len() > MAX_CALL_ID_BYTES;
-        let mut ids = CallIds::avoiding(calls().filter(|id| !is_long(id)).cloned().collect());
-        let mut short = HashMap::new();
-        for id in calls().filter(is_long) {
-            short.entry(id).or_insert_with(|| ids.unique("call_long"));
-        }
-        Self(short)
-    }
-
-    fn short<'b>(&'b self, id: &'b CallId) -> &'b str {
-        self.0.get(id).unwrap_or(id).as_str()
     }
 }
