@@ -19,6 +19,9 @@ pub(super) struct ErrorBody {
     pub(super) status: Option<u16>,
     /// How long to wait, given in the body.
     pub(super) retry: Option<Duration>,
+    /// Tokens of the request and of the context, given in the body as figures.
+    pub(super) prompt_tokens: Option<u64>,
+    pub(super) context_tokens: Option<u64>,
 }
 
 impl ErrorBody {
@@ -41,7 +44,9 @@ impl ErrorBody {
                 }
             }
             Value::Object(top) => {
-                match top.get("error") {
+                // The last event of an answer has the error in the answer.
+                let answer = top.get("response").and_then(Value::as_object);
+                match top.get("error").or_else(|| answer?.get("error")) {
                     Some(Value::Object(inner)) => self.object(inner),
                     // A flag, or a code, is no message.
                     Some(Value::Null | Value::Bool(_)) | None => {}
@@ -61,6 +66,9 @@ impl ErrorBody {
                 self.message = words_of(words);
             }
         }
+        let figure = |name: &str| object.get(name).and_then(Value::as_u64);
+        self.prompt_tokens = self.prompt_tokens.or(figure("n_prompt_tokens"));
+        self.context_tokens = self.context_tokens.or(figure("n_ctx"));
         if let Some(Value::Array(details)) = object.get("details") {
             details.iter().filter_map(Value::as_object).for_each(|detail| self.detail(detail));
         }

@@ -142,7 +142,8 @@ impl State {
         }
         let result = match frame {
             Frame::Event { name, data } => match data.trim_ascii() {
-                [] if name != b"error" => Ok(()),
+                data if name == b"error" => Err(self.reported(data)),
+                [] => Ok(()),
                 data if is_done_mark(data) => Err(truncated()),
                 data => self.data(std::str::from_utf8(name).unwrap_or_default(), data, false, out),
             },
@@ -164,9 +165,6 @@ impl State {
         bare: bool,
         out: &mut Vec<StreamItem>,
     ) -> Result<(), ErrorInfo> {
-        if name == "error" {
-            return Err(self.reported(data));
-        }
         let json = std::str::from_utf8(data).map_err(|_| broken("is not valid UTF-8"))?;
         // An array would be read as the fields of an event in their order. Here it holds an error, as a string does.
         if !json.starts_with('{') {
