@@ -36,7 +36,7 @@ impl OutcomeFinallyHook for Ends {
 }
 
 #[tokio::test(start_paused = true)]
-async fn fault_a3_d3_d5_h6_h7_every_ending_runs_the_afters_once_and_ends_once() {
+async fn fault_a3_d2_d3_d5_h6_h7_r1_31_every_ending_runs_the_afters_once_and_ends_once() {
     let calls = || Reply::new().text("a").call("c", "wait", "{}").finish();
     let broken = || ErrorInfo::new(ErrorKind::Server, "500");
     let limits = Limits { iterations: 1, ..Limits::default() };

@@ -56,7 +56,8 @@ pub enum TurnEventKind {
         text: String,
     },
     /// A tool call that is still arriving. The first event of a call has its name and no fragment. Provisional: only
-    /// `tool_call` says what is called.
+    /// `tool_call` says what is called. A call that none follows before the next `retry`, `iteration_finished` or the
+    /// end of the leg was dropped: its answer broke off.
     ToolArgsDelta {
         /// The call.
         id: CallId,
@@ -82,7 +83,8 @@ pub enum TurnEventKind {
         /// The call's usage so far.
         usage: TokenUsage,
     },
-    /// A layer makes another attempt at a model call.
+    /// A layer makes another attempt at a model call. Of the one before nothing counts: text and reasoning were not
+    /// shown, and calls that were arriving are dropped. The next one may give a call the same id.
     Retry {
         /// The attempt, from 2.
         attempt: u32,

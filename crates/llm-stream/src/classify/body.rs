@@ -80,7 +80,33 @@ impl ErrorBody {
         }
         if let Some(metadata) = object.get("metadata").and_then(Value::as_object) {
             self.label(metadata.get("error_type"));
+            if let Some(raw @ (Value::String(_) | Value::Object(_))) = metadata.get("raw") {
+                self.upstream(raw);
+            }
         }
+    }
+
+    /// Takes the error that a router got and passes on, as the text of its body: the router's own words and labels say
+    /// little.
+    fn upstream(&mut self, raw: &Value) {
+        let inner = match raw {
+            Value::String(text) => Self::read(text.as_bytes()),
+            other => {
+                let mut inner = Self::default();
+                inner.top(other);
+                inner
+            }
+        };
+        if !inner.message.is_empty() {
+            let joint = if self.message.is_empty() { "" } else { ": " };
+            self.message = format!("{}{joint}{}", self.message, inner.message);
+        }
+        self.labels.extend(inner.labels);
+        self.code = self.code.take().or(inner.code);
+        self.status = self.status.or(inner.status);
+        self.retry = self.retry.or(inner.retry);
+        self.prompt_tokens = self.prompt_tokens.or(inner.prompt_tokens);
+        self.context_tokens = self.context_tokens.or(inner.context_tokens);
     }
 
     fn detail(&mut self, detail: &Map<String, Value>) {

@@ -30,14 +30,24 @@ impl LegRt {
         history::check(request.messages.iter().map(|m| &**m))
             .map_err(|fault| Exit::failed(ErrorKind::InvalidHistory, fault.to_string()))?;
         let chain = &self.agent.interceptors.llm_call;
+        let once = goes_on_with_server_state(&request).then_some(
+            "the request goes on with a conversation that the server keeps, and may have been taken up by it",
+        );
         // Commits follow in the same poll in which the chain returns.
-        let end = match chain.call(&self.ctx, request, &ModelCore(self), None).await {
+        let end = match chain.call(&self.ctx, request, &ModelCore(self), once).await {
             Ok(response) => self.ledger.with(|leg| leg.model_answered(response)),
             Err(Exit::Failed(error)) => self.ledger.with(|leg| leg.model_failed(error)),
             Err(control) => return Err(control),
         };
         self.feed(Fed::Model(end))
     }
+}
+
+/// Whether the server adds what is said to something it keeps. A failure then leaves open whether it did, so that asking
+/// again might say it twice.
+fn goes_on_with_server_state(request: &LlmRequest) -> bool {
+    const FIELDS: [&str; 3] = ["conversation", "conversation_id", "previous_response_id"];
+    FIELDS.iter().any(|name| request.extra.get(*name).is_some_and(|value| !value.is_null()))
 }
 
 struct ModelCore<'a>(&'a LegRt);
