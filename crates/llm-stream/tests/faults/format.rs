@@ -358,7 +358,7 @@ pub(crate) fn items(format: Format, body: &str) -> Vec<StreamItem> {
     let bytes = body.as_bytes();
     let whole = decode(format, [bytes]);
     // One byte at a time cuts everywhere; two pieces are for what is held back between them.
-    for split in (0..=bytes.len()).step_by(1 + bytes.len() / 150) {
+    for split in (0..=bytes.len()).step_by(1 + bytes.len() / 60) {
         let (a, b) = bytes.split_at(split);
         assert_eq!(decode(format, [a, b]), whole, "{format:?}: split at {split} of {body}");
     }
