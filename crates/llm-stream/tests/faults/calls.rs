@@ -4,7 +4,10 @@ use serde_json::{Value, json};
 use turnwright_core::ErrorKind;
 use turnwright_llm_stream::{FinishReason, LlmEvent, StreamItem, ToolProgress};
 
-use crate::format::{ALL, Format, Frame, Say, assemble, decode, failure, items};
+use crate::{
+    format::{ALL, Format, Frame, Say},
+    read::{assemble, decode, failure, items},
+};
 
 /// Those whose arguments come in pieces.
 const IN_PIECES: [Format; 3] = [Format::Chat, Format::Responses, Format::Messages];
@@ -232,7 +235,7 @@ fn fault_r2_36_the_calls_of_a_cut_answer_do_not_run() {
     // Cut in the midst, whether or not the label says so: never arguments that look whole.
     for format in IN_PIECES {
         for reason in [FinishReason::Length, FinishReason::Stop, FinishReason::ToolCalls] {
-            let call = format.say(0, Say::Call("c", "f", "{\"path\":\"/tmp/x\"}"));
+            let call = format.say(0, Say::Call("c", "f", "{\"path\":\"dir/x\"}"));
             let mut frames = format.start("r");
             frames.extend_from_slice(&call[..3]);
             frames.extend(format.finish(reason, None));

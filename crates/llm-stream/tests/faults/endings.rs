@@ -3,7 +3,10 @@
 use turnwright_core::ErrorKind;
 use turnwright_llm_stream::{FinishReason, LlmEvent, StreamItem};
 
-use crate::format::{ALL, Format, SSE, Say, assemble, decode, failure, items, read};
+use crate::{
+    format::{ALL, Format, SSE, Say},
+    read::{assemble, decode, failure, items, read},
+};
 
 const TEXT: [Say<'_>; 2] = [Say::Text("ha"), Say::Text("lf é")];
 

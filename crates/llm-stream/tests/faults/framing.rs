@@ -3,7 +3,10 @@
 use turnwright_core::ErrorKind;
 use turnwright_llm_stream::{FinishReason, LlmEvent, StreamItem, sse::MAX_EVENT_BYTES};
 
-use crate::format::{ALL, Format, SSE, Say, assemble, decode, items, read};
+use crate::{
+    format::{ALL, Format, SSE, Say},
+    read::{assemble, decode, items, read},
+};
 
 const SAYS: [Say<'_>; 4] = [
     Say::Thought("hm 漢"),
@@ -105,9 +108,15 @@ fn fault_r1_23_a_byte_order_mark_is_skipped_and_may_be_cut() {
 
 #[test]
 fn fault_r1_24_a_line_of_8_mb_in_small_chunks_is_linear() {
-    for format in ALL {
-        let text = "x".repeat(8 << 20);
-        let body = format.body(&format.answer(&[Say::Text(&text)]));
+    let text = "x".repeat(8 << 20);
+    let bodies = ALL.map(|format| (format, format.body(&format.answer(&[Say::Text(&text)]))));
+    // One array in place of events, and an answer that is printed over many lines.
+    let frames: Vec<_> =
+        Format::Gemini.answer(&[Say::Text(&text)]).into_iter().map(|(_, data)| data.to_string()).collect();
+    let array = (Format::Gemini, format!("[{}]", frames.join(",\r\n")));
+    let lines = "\n".repeat(4 << 20);
+    let printed = format!("{{\"message\":{lines}{{\"content\":\"{text}\"}},\"done\":true}}");
+    for (format, body) in bodies.into_iter().chain([array, (Format::Ollama, printed)]) {
         #[expect(clippy::disallowed_methods, reason = "a test that measures")]
         let started = std::time::Instant::now();
         let out = decode(format, body.as_bytes().chunks(1024));

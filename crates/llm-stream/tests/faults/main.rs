@@ -10,5 +10,6 @@ mod errors;
 mod format;
 mod framing;
 mod mutants;
+mod read;
 mod usage;
 mod whole;

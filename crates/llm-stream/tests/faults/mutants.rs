@@ -3,7 +3,10 @@
 use serde_json::{Value, json};
 use turnwright_core::ErrorKind;
 
-use crate::format::{ALL, Format, Frame, Say, assemble, decode};
+use crate::{
+    format::{ALL, Format, Frame, Say},
+    read::{assemble, decode},
+};
 
 const SAYS: [Say<'_>; 4] =
     [Say::Thought("hm"), Say::Text("hello"), Say::Call("c1", "f", "{\"a\":1}"), Say::Call("c2", "g", "{}")];

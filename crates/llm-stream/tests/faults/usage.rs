@@ -3,7 +3,10 @@
 use serde_json::json;
 use turnwright_core::TokenUsage;
 
-use crate::format::{ALL, Format, Say, assemble, decode, items};
+use crate::{
+    format::{ALL, Format, Say},
+    read::{assemble, decode, items},
+};
 
 /// A usage object on its own event, in the words of the format.
 fn usage(format: Format, input: u64, output: u64) -> crate::format::Frame {

@@ -3,7 +3,10 @@
 use serde_json::json;
 use turnwright_core::Part;
 
-use crate::format::{ALL, Format, Say, assemble, items};
+use crate::{
+    format::{ALL, Format, Say},
+    read::{assemble, items},
+};
 
 /// The same answer in one piece.
 fn whole(format: Format) -> serde_json::Value {

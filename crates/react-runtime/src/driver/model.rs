@@ -73,6 +73,7 @@ impl Core<scope::LlmCall> for ModelCore<'_> {
         let layers = rt.agent.interceptors.llm_stream.snapshot();
         // Whom a layer named is asked. A client that keeps what it was asked must not keep itself alive by it.
         let target = request.target.take().unwrap_or_else(|| rt.agent.model.clone());
+        let provider_name = target.provider().to_owned();
         let provider = target.client().dyn_stream(ctx, &request);
         request.target = Some(target);
         let provider = EventStream::provider(provider, ctx.cancel(), Some(progress));
@@ -90,7 +91,11 @@ impl Core<scope::LlmCall> for ModelCore<'_> {
         if let Some(cause) = ctx.cancel().cause() {
             return Err(Exit::Control(cause.into()));
         }
-        let mut response = rt.ledger.with(Leg::end_attempt).map_err(Exit::Failed)?;
+        let mut response = rt.ledger.with(Leg::end_attempt).map_err(|error| {
+            // Of a stream that just ended nobody but we know whose it was.
+            let is_nameless = error.kind == ErrorKind::Truncated && error.provider.is_none();
+            Exit::Failed(if is_nameless { error.provider(provider_name) } else { error })
+        })?;
         // A provider that does not say who answered was asked for this one.
         response.model.get_or_insert(request.model);
         Ok(response)
