@@ -154,6 +154,18 @@ async fn fault_r1_32_d2_a_failed_call_is_never_told_as_an_answer() {
     }
 }
 
+#[tokio::test]
+async fn an_overflown_context_reaches_the_last_event_with_its_figures() {
+    let body = r#"{"error":{"message":"This model's maximum context length is 8192 tokens. However, your messages resulted in 10000 tokens.","code":"context_length_exceeded"}}"#;
+    let error = turnwright_llm_stream::classify::in_stream("p", body.as_bytes(), &Default::default());
+    let model = ScriptedModel::new([Reply::new().fail(error)]);
+    let ran = run(&agent_of(&model).interceptor(interceptor!(quick())).build().unwrap(), "hi").await;
+    assert_eq!(model.calls(), 1, "the same request would fail again");
+    let last = serde_json::to_value(ran.kinds().last().unwrap()).unwrap();
+    assert_eq!(last["error"]["kind"], "context_overflow");
+    assert_eq!(last["error"]["context"], json!({ "needed": 10_000, "limit": 8192, "excess": 1808 }));
+}
+
 #[tokio::test(start_paused = true)]
 async fn fault_d8_what_the_provider_leaves_out_changes_no_event_of_the_turn() {
     let bare = |reason| LlmEvent::finish(reason);

@@ -5,8 +5,8 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize, Serializer};
 use turnwright_control::{CommandType, Fate};
 use turnwright_core::{
-    ApprovalRequest, CallId, CancelCause, CommandId, ErrorInfo, LegOutcome, Outcome, SessionId, StopReason,
-    Timestamp, TokenUsage, ToolCall, ToolResult, TurnId,
+    ApprovalRequest, CallId, CancelCause, CommandId, ContextSize, ErrorInfo, LegOutcome, Outcome, SessionId,
+    StopReason, Timestamp, TokenUsage, ToolCall, ToolResult, TurnId,
 };
 use turnwright_hook::HookFailure;
 
@@ -167,11 +167,19 @@ pub struct FinishedError {
     pub message: String,
     /// Whether another attempt makes sense.
     pub retryable: bool,
+    /// By how much a request was too large, where the provider said so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub context: Option<ContextSize>,
 }
 
 impl From<&ErrorInfo> for FinishedError {
     fn from(e: &ErrorInfo) -> Self {
-        Self { kind: e.kind.name(), message: e.to_string(), retryable: e.is_retryable() }
+        Self {
+            kind: e.kind.name(),
+            message: e.to_string(),
+            retryable: e.is_retryable(),
+            context: e.context.as_deref().copied(),
+        }
     }
 }
 
