@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use jiff::fmt::friendly::SpanParser;
 use serde_json::{Map, Value};
 
 use super::value;
@@ -20,6 +19,9 @@ pub(super) struct ErrorBody {
     pub(super) status: Option<u16>,
     /// How long to wait, given in the body.
     pub(super) retry: Option<Duration>,
+    /// Tokens of the request and of the context, given in the body as figures.
+    pub(super) prompt_tokens: Option<u64>,
+    pub(super) context_tokens: Option<u64>,
 }
 
 impl ErrorBody {
@@ -30,7 +32,6 @@ impl ErrorBody {
             // A body that was cut at the cap, or plain words.
             Err(_) => body.message = String::from_utf8_lossy(bytes).trim().to_owned(),
         }
-        body.retry = body.retry.or_else(|| wait_in_words(&body.message));
         body
     }
 
@@ -43,7 +44,9 @@ impl ErrorBody {
                 }
             }
             Value::Object(top) => {
-                match top.get("error") {
+                // The last event of an answer has the error in the answer.
+                let answer = top.get("response").and_then(Value::as_object);
+                match top.get("error").or_else(|| answer?.get("error")) {
                     Some(Value::Object(inner)) => self.object(inner),
                     // A flag, or a code, is no message.
                     Some(Value::Null | Value::Bool(_)) | None => {}
@@ -63,6 +66,9 @@ impl ErrorBody {
                 self.message = words_of(words);
             }
         }
+        let figure = |name: &str| object.get(name).and_then(Value::as_u64);
+        self.prompt_tokens = self.prompt_tokens.or(figure("n_prompt_tokens"));
+        self.context_tokens = self.context_tokens.or(figure("n_ctx"));
         if let Some(Value::Array(details)) = object.get("details") {
             details.iter().filter_map(Value::as_object).for_each(|detail| self.detail(detail));
         }
@@ -74,7 +80,33 @@ impl ErrorBody {
         }
         if let Some(metadata) = object.get("metadata").and_then(Value::as_object) {
             self.label(metadata.get("error_type"));
+            if let Some(raw @ (Value::String(_) | Value::Object(_))) = metadata.get("raw") {
+                self.upstream(raw);
+            }
         }
+    }
+
+    /// Takes the error that a router got and passes on, as the text of its body: the router's own words and labels say
+    /// little.
+    fn upstream(&mut self, raw: &Value) {
+        let inner = match raw {
+            Value::String(text) => Self::read(text.as_bytes()),
+            other => {
+                let mut inner = Self::default();
+                inner.top(other);
+                inner
+            }
+        };
+        if !inner.message.is_empty() {
+            let joint = if self.message.is_empty() { "" } else { ": " };
+            self.message = format!("{}{joint}{}", self.message, inner.message);
+        }
+        self.labels.extend(inner.labels);
+        self.code = self.code.take().or(inner.code);
+        self.status = self.status.or(inner.status);
+        self.retry = self.retry.or(inner.retry);
+        self.prompt_tokens = self.prompt_tokens.or(inner.prompt_tokens);
+        self.context_tokens = self.context_tokens.or(inner.context_tokens);
     }
 
     fn detail(&mut self, detail: &Map<String, Value>) {
@@ -119,20 +151,4 @@ fn words_of(value: &Value) -> String {
         },
         other => other.to_string(),
     }
-}
-
-/// How long to wait, where a provider says so in its words only: inside a stream there are no headers.
-fn wait_in_words(message: &str) -> Option<Duration> {
-    let after = |words: &str| message.split_once(words).map(|(_, after)| after);
-    let mut rest =
-        ["try again in ", "retry in ", "retry after "].iter().find_map(|words| after(words))?.split(' ');
-    let first = rest.next()?.trim_end_matches(['.', ',']);
-    // Number and unit may be two words.
-    let unit = if first.ends_with(|c: char| c.is_ascii_digit()) {
-        rest.next()?.trim_end_matches(['.', ','])
-    } else {
-        ""
-    };
-    let wait = SpanParser::new().parse_duration(format!("{first}{unit}")).ok()?;
-    Duration::try_from(wait).ok()
 }

@@ -8,11 +8,15 @@ use super::body::ErrorBody;
 ///
 /// Labels that mean one thing come first, then words, then labels that say little, then the status.
 pub(super) fn decide(body: &ErrorBody, status: Option<u16>) -> ErrorKind {
+    let is_bad = body.labels.iter().any(|label| is_bad_request(label));
     let too_large = match status {
         Some(413) => true,
         _ if body.labels.iter().any(|label| label == "string_above_max_length") => is_long(&body.message),
+        // A request that is wrong in itself does not get right by waiting.
+        Some(400 | 422) => says_too_large(&body.message),
+        None if is_bad => says_too_large(&body.message),
+        None | Some(429 | 500) => says_too_large(&body.message) && !may_wait(&body.message),
         // Of a wrong key or a missing model the words may mention a context too.
-        None | Some(400 | 422 | 429 | 500) => says_too_large(&body.message),
         Some(_) => false,
     };
     match body.labels.iter().find_map(|label| of_label(label)) {
@@ -28,7 +32,7 @@ pub(super) fn decide(body: &ErrorBody, status: Option<u16>) -> ErrorKind {
     if !is_refusal && body.labels.iter().any(|label| is_generic(label)) {
         return ErrorKind::Server;
     }
-    match (status, body.labels.iter().any(|label| is_bad_request(label))) {
+    match (status, is_bad) {
         (Some(400 | 403), _) if says_bad_key(&body.message) => ErrorKind::Authentication,
         (Some(status), _) => of_status(status),
         (None, true) if says_bad_key(&body.message) => ErrorKind::Authentication,
@@ -154,14 +158,14 @@ fn is_bad_request(label: &str) -> bool {
 
 /// Most providers label too large a request as an invalid one; only the words tell.
 fn says_too_large(message: &str) -> bool {
-    const WORDS: [&str; 23] = [
+    const WORDS: [&str; 25] = [
         "maximum context length",
+        "maximum prompt length",
         "max context length",
         "context size",
         "context window",
         "context length",
         "context limit",
-        "maximum prompt length",
         "maximum model length",
         "maximum allowed input length",
         "exceeds maximum length",
@@ -169,6 +173,8 @@ fn says_too_large(message: &str) -> bool {
         "model token limit",
         "range of input length",
         "prompt exceeds max length",
+        "`inputs` tokens + `max_new_tokens` must be",
+        "exceed the configured limit",
         "exceeds the maximum number of tokens",
         "prompt is too long",
         "prompt too long",
@@ -179,10 +185,16 @@ fn says_too_large(message: &str) -> bool {
         "request too large",
         "reduce the length of the messages",
     ];
-    // Tokens that are too many for now are no reason to shorten the conversation, unless it says so too.
-    let may_wait = says(message, &["please wait", "wait before", "try again", "trying again", "retry"])
-        && !says(message, &["reduce", "shorten", "shorter", "smaller", "update the input"]);
-    says(message, &WORDS) && !may_wait
+    says(message, &WORDS)
+}
+
+/// Tokens that are too many for now are no reason to shorten the conversation, unless it says so too.
+fn may_wait(message: &str) -> bool {
+    says(message, &["please wait", "wait before", "try again", "trying again", "retry"])
+        && !says(
+            message,
+            &["reduce", "shorten", "shorter", "smaller", "decrease", "adjust", "update the input"],
+        )
 }
 
 /// Whether the text that is longer than it may be is a message, rather than an id or a name: the limit tells.
