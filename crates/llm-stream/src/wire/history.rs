@@ -6,6 +6,8 @@ use serde::de::IgnoredAny;
 use serde_json::json;
 use turnwright_core::{ImageRef, Interrupted, Message, Part, ToolCall, ToolDefinition};
 
+use super::names::legal_name;
+
 /// The arguments as they were, when they are an object; else an object that holds them, since a server that checks
 /// them would refuse the whole history for ever.
 pub(in crate::wire) fn arguments_of(call: &ToolCall) -> Cow<'_, str> {
@@ -24,28 +26,8 @@ const MAX_NAME_BYTES: usize = 128;
 pub(in crate::wire) fn name_of<'a>(call: &'a ToolCall, tools: &[Arc<ToolDefinition>]) -> Cow<'a, str> {
     match tools.iter().any(|tool| tool.name == call.name) {
         true => call.name.as_str().into(),
-        false => legal_name(&call.name),
+        false => legal_name(&call.name, MAX_NAME_BYTES),
     }
-}
-
-/// The name of a tool that a model called, which may be one that no tool could have.
-pub(in crate::wire) fn legal_name(name: &str) -> Cow<'_, str> {
-    if !name.is_empty() && name.len() <= MAX_NAME_BYTES && name.chars().all(is_legal) {
-        name.into()
-    } else {
-        legal_of(name, MAX_NAME_BYTES).into()
-    }
-}
-
-/// Whether ids and names may have this character in every format.
-pub(in crate::wire) fn is_legal(c: char) -> bool {
-    c.is_ascii_alphanumeric() || matches!(c, '_' | '-')
-}
-
-/// At most so many characters of the text, with others in the place of wrong ones.
-pub(in crate::wire) fn legal_of(text: &str, limit: usize) -> String {
-    let legal: String = text.chars().take(limit).map(|c| if is_legal(c) { c } else { '_' }).collect();
-    if legal.is_empty() { "_".to_owned() } else { legal }
 }
 
 /// All text; borrowed when it is one part.

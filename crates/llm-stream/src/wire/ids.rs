@@ -36,40 +36,30 @@ impl CallIds {
     }
 }
 
-/// Ids in place of those that a format does not allow, as other formats may have made them.
+/// Ids in place of those that are too long for a format, as other formats may have made them.
 #[derive(Debug)]
-pub(in crate::wire) struct FitIds<'a>(HashMap<&'a CallId, CallId>);
+pub(in crate::wire) struct ShortIds<'a>(HashMap<&'a CallId, CallId>);
 
-impl<'a> FitIds<'a> {
-    /// Spells anew each id that does not fit. Equal histories get equal ids, a longer one gives its beginning the same ids,
-    /// and no two calls of a history get the same.
-    pub(in crate::wire) fn of(
-        messages: &'a [Arc<Message>],
-        fits: impl Fn(&str) -> bool,
-        spell: impl Fn(&str) -> String,
-    ) -> Self {
+impl<'a> ShortIds<'a> {
+    /// Numbered in the order of the history, so that a longer history gives its beginning the same ids.
+    pub(in crate::wire) fn of(messages: &'a [Arc<Message>], max_bytes: usize) -> Self {
         let calls = || messages.iter().flat_map(|message| message.tool_calls()).map(|call| &call.id);
-        let fits = |id: &&CallId| fits(id.as_str());
-        let mut odd = calls().filter(|id| !fits(id)).peekable();
+        let is_long = |id: &&CallId| id.as_str().len() > max_bytes;
+        let mut long = calls().filter(is_long).peekable();
         // Nearly always.
-        if odd.peek().is_none() {
+        if long.peek().is_none() {
             return Self(HashMap::new());
         }
-        let mut ids = CallIds::avoiding(calls().filter(fits).cloned().collect());
-        let mut spelled = HashMap::new();
-        for id in odd {
-            spelled.entry(id).or_insert_with(|| ids.unique(&spell(id.as_str())));
+        let mut ids = CallIds::avoiding(calls().filter(|id| !is_long(id)).cloned().collect());
+        let mut short = HashMap::new();
+        for id in long {
+            short.entry(id).or_insert_with(|| ids.unique("call_long"));
         }
-        Self(spelled)
-    }
-
-    /// Spells anew each id of more than so many bytes.
-    pub(in crate::wire) fn short(messages: &'a [Arc<Message>], max_bytes: usize) -> Self {
-        Self::of(messages, |id| id.len() <= max_bytes, |_| "call_long".to_owned())
+        Self(short)
     }
 
     /// The id as it goes out.
-    pub(in crate::wire) fn fit<'b>(&'b self, id: &'b CallId) -> &'b str {
+    pub(in crate::wire) fn short<'b>(&'b self, id: &'b CallId) -> &'b str {
         self.0.get(id).unwrap_or(id).as_str()
     }
 }

@@ -12,6 +12,7 @@ mod ids;
 mod limits;
 mod list;
 pub mod messages;
+mod names;
 pub mod ollama;
 pub mod responses;
 pub(crate) mod scan;

@@ -11,7 +11,7 @@ use crate::{
     LlmRequest,
     wire::{
         history::{arguments_of, interrupted_response, is_url, name_of, text_of},
-        ids::FitIds,
+        ids::ShortIds,
     },
 };
 
@@ -20,7 +20,7 @@ const MAX_CALL_ID_BYTES: usize = 40;
 
 /// How calls are spelled.
 struct Spelling<'a> {
-    ids: FitIds<'a>,
+    ids: ShortIds<'a>,
     tools: &'a [Arc<ToolDefinition>],
 }
 
@@ -29,12 +29,12 @@ pub(super) fn write<S: SerializeSeq>(request: &LlmRequest, list: &mut S) -> Resu
     // The format has no place for images in a tool's answer; they follow the answers, which must not be parted.
     let mut images: Vec<&ToolResult> = Vec::new();
     let spelling =
-        Spelling { ids: FitIds::short(&request.messages, MAX_CALL_ID_BYTES), tools: &request.tools };
+        Spelling { ids: ShortIds::of(&request.messages, MAX_CALL_ID_BYTES), tools: &request.tools };
     for message in &request.messages {
         for result in message.tool_results() {
             list.serialize_element(&Answer {
                 role: "tool",
-                tool_call_id: spelling.ids.fit(result.call_id()),
+                tool_call_id: spelling.ids.short(result.call_id()),
                 content: &result.content,
             })?;
             images.extend((!result.images.is_empty()).then_some(result));
@@ -138,7 +138,7 @@ impl<'a> Assistant<'a> {
 impl<'a> Call<'a> {
     fn of(call: &'a ToolCall, spelling: &'a Spelling<'a>) -> Self {
         let function = Function { name: name_of(call, spelling.tools), arguments: arguments_of(call) };
-        Self { id: spelling.ids.fit(&call.id), kind: "function", function }
+        Self { id: spelling.ids.short(&call.id), kind: "function", function }
     }
 }
 

@@ -7,9 +7,12 @@ use serde_json::{Map, Value, value::RawValue};
 use turnwright_core::{CallId, ImageRef, ToolCall, ToolResult};
 
 use crate::wire::{
-    history::{arguments_of, is_url, legal_name},
-    ids::FitIds,
+    history::{arguments_of, is_url},
+    names::{Ids, legal_name},
 };
+
+/// The most bytes that the name of a tool may have.
+const MAX_NAME_BYTES: usize = 128;
 
 #[derive(Debug, Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
@@ -90,17 +93,21 @@ impl<'a> Block<'a> {
         Self::Text { text: format!("[image {}]", image.uri).into() }
     }
 
-    pub(super) fn call(call: &'a ToolCall, ids: &FitIds<'_>) -> Self {
+    pub(super) fn call(call: &'a ToolCall, ids: &Ids<'_>) -> Self {
         let input = match arguments_of(call) {
             Cow::Borrowed(json) => serde_json::from_str(json).ok().map(Cow::Borrowed),
             Cow::Owned(json) => RawValue::from_string(json).ok().map(Cow::Owned),
         };
         // They are an object, so this is never used.
         let input = input.unwrap_or(Cow::Borrowed(RawValue::NULL));
-        Self::ToolUse { id: ids.fit(&call.id).to_owned(), name: legal_name(&call.name), input }
+        Self::ToolUse {
+            id: ids.legal(&call.id).to_owned(),
+            name: legal_name(&call.name, MAX_NAME_BYTES),
+            input,
+        }
     }
 
-    pub(super) fn result(result: &'a ToolResult, ids: &FitIds<'_>) -> Self {
+    pub(super) fn result(result: &'a ToolResult, ids: &Ids<'_>) -> Self {
         let content = if result.images.is_empty() {
             // Servers refuse a failure that says nothing.
             let is_silent = result.error.is_some() && result.content.trim().is_empty();
@@ -109,14 +116,14 @@ impl<'a> Block<'a> {
             let text = Self::text(result.content.as_str());
             Content::Blocks(text.into_iter().chain(result.images.iter().map(Self::image)).collect())
         };
-        let tool_use_id = ids.fit(result.call_id()).to_owned();
+        let tool_use_id = ids.legal(result.call_id()).to_owned();
         Self::ToolResult { tool_use_id, content, is_error: result.error.is_some() }
     }
 
     /// The result of a call that has none.
-    pub(super) fn no_result(call: &CallId, ids: &FitIds<'_>) -> Self {
+    pub(super) fn no_result(call: &CallId, ids: &Ids<'_>) -> Self {
         let content = Content::Words("No result was recorded for this call.".into());
-        Self::ToolResult { tool_use_id: ids.fit(call).to_owned(), content, is_error: true }
+        Self::ToolResult { tool_use_id: ids.legal(call).to_owned(), content, is_error: true }
     }
 }
 

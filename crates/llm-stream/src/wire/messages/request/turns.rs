@@ -12,8 +12,8 @@ use super::{
 use crate::{
     LlmRequest,
     wire::{
-        history::{interrupted_response, is_legal, legal_of, text_of},
-        ids::FitIds,
+        history::{interrupted_response, text_of},
+        names::Ids,
     },
 };
 
@@ -51,22 +51,17 @@ impl<'a> Conversation<'a> {
                 system.to_mut().push_str(&words);
             }
         }
-        let mut builder = Builder { turns: Vec::new(), open: Vec::new(), ids: ids_of(messages) };
+        let mut builder = Builder { turns: Vec::new(), open: Vec::new(), ids: Ids::of(messages, usize::MAX) };
         messages.iter().for_each(|message| builder.message(message));
         Self { system, turns: builder.finish() }
     }
-}
-
-/// Ids as the format allows them: letters, digits, `_` and `-`.
-fn ids_of(messages: &[Arc<Message>]) -> FitIds<'_> {
-    FitIds::of(messages, |id| !id.is_empty() && id.chars().all(is_legal), |id| legal_of(id, usize::MAX))
 }
 
 struct Builder<'a> {
     turns: Vec<Turn<'a>>,
     /// Calls of the last answer that have no result yet.
     open: Vec<&'a CallId>,
-    ids: FitIds<'a>,
+    ids: Ids<'a>,
 }
 
 impl<'a> Builder<'a> {

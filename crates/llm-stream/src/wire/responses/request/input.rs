@@ -11,7 +11,7 @@ use crate::{
     LlmRequest,
     wire::{
         history::{arguments_of, interrupted_response, is_url, name_of, text_of},
-        ids::FitIds,
+        ids::ShortIds,
     },
 };
 
@@ -24,13 +24,13 @@ pub(super) fn write<S: SerializeSeq>(
     stored: bool,
     list: &mut S,
 ) -> Result<(), S::Error> {
-    let called = Called { ids: FitIds::short(&request.messages, MAX_CALL_ID_BYTES), tools: &request.tools };
+    let called = Called { ids: ShortIds::of(&request.messages, MAX_CALL_ID_BYTES), tools: &request.tools };
     let mut said = 0;
     for message in &request.messages {
         for result in message.tool_results() {
             list.serialize_element(&json!({
                 "type": "function_call_output",
-                "call_id": called.ids.fit(result.call_id()),
+                "call_id": called.ids.short(result.call_id()),
                 "output": output(result),
             }))?;
         }
@@ -99,7 +99,7 @@ fn said(number: usize, text: &str) -> Value {
 
 /// How calls are spelled.
 struct Called<'a> {
-    ids: FitIds<'a>,
+    ids: ShortIds<'a>,
     tools: &'a [Arc<ToolDefinition>],
 }
 
@@ -107,7 +107,7 @@ impl Called<'_> {
     fn item(&self, call: &ToolCall) -> Value {
         json!({
             "type": "function_call",
-            "call_id": self.ids.fit(&call.id),
+            "call_id": self.ids.short(&call.id),
             "name": name_of(call, self.tools),
             "arguments": arguments_of(call),
         })
