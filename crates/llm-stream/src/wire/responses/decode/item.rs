@@ -51,7 +51,7 @@ impl State {
             Some(at) if self.items.get(at).kind == kind && self.is_open_or_same(at, labels, &item) => at,
             // Its begin did not say what it is.
             Some(at) if self.items.becomes(at, kind, labels) => at,
-            _ => self.begin(kind, labels)?,
+            _ => self.unlabelled_or_new(kind, labels)?,
         };
         self.complete(at, &item, raw, out)
     }
@@ -90,10 +90,15 @@ impl State {
             // It came under other labels.
             _ if kind.is_call() && self.calls.has(&call_id, streamed) => return Ok(()),
             _ if !kind.is_call() && !self.items.lacks(kind, index) => return Ok(()),
-            _ => self.begin(kind, labels)?,
+            _ => self.unlabelled_or_new(kind, labels)?,
         };
         self.items.get(at).listed = true;
         self.complete(at, &item, raw, out)
+    }
+
+    /// The item that was begun by pieces without labels; else a new one.
+    fn unlabelled_or_new(&mut self, kind: Kind, labels: Labels<'_>) -> Result<usize, ErrorInfo> {
+        self.items.unlabelled(kind).map_or_else(|| self.begin(kind, labels), Ok)
     }
 
     /// Begins an item, and the call in it if it is one.

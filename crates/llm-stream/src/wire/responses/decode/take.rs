@@ -69,7 +69,10 @@ impl State {
             | "response.failed"
             | "response.done"
             | "response.cancelled"
-            | "response.canceled" => self.ended(kind, event, event.response, out),
+            // Some put the answer there in place of round it.
+            | "response.canceled" => {
+                self.ended(kind, event, event.response.or_else(|| serde_json::from_str(json).ok()), out)
+            }
             "error" | "response.error" => Err(self.head.reported(json.as_bytes())),
             // What the server's own tools do, what is the same as in other events, and what came later than we.
             kind if kind.starts_with("response.") => Ok(()),
@@ -89,7 +92,7 @@ impl State {
         out: &mut Vec<StreamItem>,
     ) -> Result<(), ErrorInfo> {
         let Some(text) = nonempty(text) else { return Ok(()) };
-        let at = match self.items.find(labels) {
+        let at = match self.items.find_piece(Kind::Message, labels) {
             // All of it came with its end, before this piece.
             Some(at) if !labels.id.is_empty() && self.items.is_told(at, labels) => return Ok(()),
             Some(at) => at,
@@ -122,7 +125,7 @@ impl State {
         out: &mut Vec<StreamItem>,
     ) -> Result<(), ErrorInfo> {
         let Some(text) = nonempty(text) else { return Ok(()) };
-        let at = match self.items.find(labels) {
+        let at = match self.items.find_open(labels) {
             Some(at) => at,
             None => self.items.begin(Kind::Reasoning, labels)?,
         };
@@ -142,7 +145,7 @@ impl State {
         out: &mut Vec<StreamItem>,
     ) -> Result<(), ErrorInfo> {
         let Some(piece) = piece else { return Ok(()) };
-        let at = match self.items.find(labels) {
+        let at = match self.items.find_piece(kind, labels) {
             Some(at) => at,
             None => self.begin(kind, labels)?,
         };
