@@ -1,6 +1,6 @@
 //! What a line means for the answer.
 
-use serde_json::{Map, value::RawValue};
+use serde_json::{Map, Value, json, value::RawValue};
 use turnwright_core::{ErrorInfo, ErrorKind, TokenUsage, ToolCall};
 
 use super::{
@@ -34,6 +34,9 @@ impl State {
         // What comes first and is nothing of an answer holds nothing but an error.
         if is_error || !(is_answer || self.began) {
             return Err(self.head.reported(json.as_bytes()));
+        }
+        if !is_answer && let Some(error) = misnamed_error(json) {
+            return Err(self.head.reported(error.to_string().as_bytes()));
         }
         self.began = true;
         self.head.model = self.head.model.take().or_else(|| nonempty(line.model).map(Into::into));
@@ -153,6 +156,15 @@ impl State {
         }
         self.head.finish(reason, raw_reason, out);
     }
+}
+
+/// The error in a line whose only field is named after it, such as `error parsing tool call`: so one version of the server
+/// says that it could not read the model's call.
+fn misnamed_error(json: &str) -> Option<Value> {
+    let fields: Map<String, Value> = serde_json::from_str(json).ok()?;
+    let (name, words) = fields.into_iter().next()?;
+    name.starts_with("error ")
+        .then(|| json!({ "error": format!("{name}: {}", words.as_str().unwrap_or_default()) }))
 }
 
 /// Arguments are an object; some servers make a string of it. No arguments may be left out.
