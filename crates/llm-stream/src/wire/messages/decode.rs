@@ -21,7 +21,8 @@ mod take;
 ///
 /// A call is emitted when its block ends, so that thoughts and calls keep their order; until then it is on the progress
 /// lane. Calls whose arguments were cut are emitted with the finish only. A block of thoughts keeps its signature in
-/// [`crate::ReasoningDelta::opaque`], under `messages_block`; a redacted one is kept there whole. A signature that comes
+/// [`crate::ReasoningDelta::opaque`], under `messages_block`; a redacted one is kept there whole. Of a model that is no
+/// Claude `messages_unsigned` says where nobody signed: such thoughts go back too. A signature that comes
 /// after the next block began is left out, and the thoughts do not go back. What the server's own tools did (searches,
 /// code, compaction) is skipped, and so are citations; an answer that the server paused for them ends as
 /// [`crate::FinishReason::Other`].

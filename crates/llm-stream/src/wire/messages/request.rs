@@ -31,8 +31,8 @@ pub const DEFAULT_MAX_TOKENS: u64 = 8192;
 /// - Blank text is left out, and so are blanks at the end of words that the model is to go on with. A failed result
 ///   without words gets some.
 ///
-/// Thoughts go back as they came where this format made them and the server signed or encrypted them. Others are left
-/// out, with their text. An image is sent by its URL, or as what a `data:` URI holds; of one in a store that the server
+/// Thoughts go back as they came where this format made them and the server signed or encrypted them, or signs none.
+/// Others are left out, with their text. An image is sent by its URL, or as what a `data:` URI holds; of one in a store that the server
 /// cannot reach only the name is sent.
 ///
 /// # Errors

@@ -77,6 +77,9 @@ impl State {
 
     /// Takes an answer as far as it is there: its head, or all of it.
     fn message(&mut self, message: &RawMessage<'_>, out: &mut Vec<StreamItem>) -> Result<(), ErrorInfo> {
+        if let Some(model) = nonempty(message.model) {
+            self.blocks.answered_by(&model);
+        }
         let blocks = message.content.map_or(Ok(Vec::new()), items_of)?;
         for block in blocks {
             self.block_start(None, Some(block), out)?;
