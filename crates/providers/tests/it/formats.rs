@@ -53,6 +53,17 @@ async fn ask<F: Format>(body: &str) -> (String, Vec<u8>, LlmResponse) {
 }
 
 #[test]
+fn formats_say_how_an_answer_gets_its_form() {
+    use turnwright_llm_stream::{ModelHandle, OutputWay};
+    use turnwright_providers::{Chat, Responses};
+    fn way<F: Format>() -> OutputWay {
+        let client = HttpClient::<F>::builder().api_key("key-0123456789").build().unwrap();
+        ModelHandle::new(client, "m").client().dyn_output_way(&request())
+    }
+    assert_eq!([way::<Chat>(), way::<Responses>()], [OutputWay::Native; 2]);
+}
+
+#[test]
 fn responses_are_asked_for_and_read() {
     use turnwright_llm_stream::wire::responses::responses_body;
     use turnwright_providers::Responses;
