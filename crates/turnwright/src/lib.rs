@@ -267,7 +267,9 @@ pub use turnwright_llm_stream::{
 };
 #[cfg(feature = "providers")]
 #[doc(inline)]
-pub use turnwright_providers::{ChatClient, ResponsesClient, Timeouts};
+pub use turnwright_providers::{
+    ChatClient, GeminiClient, MessagesClient, OllamaClient, ResponsesClient, Timeouts,
+};
 #[doc(inline)]
 pub use turnwright_react_runtime::{
     Agent, AgentBuilder, BuildError, Input, Plan, Session, StartError, TurnEvent, TurnEventKind,
