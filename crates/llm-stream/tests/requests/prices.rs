@@ -37,7 +37,7 @@ fn the_built_in_table_is_read_and_what_it_does_not_know_has_no_price() {
 }
 
 #[test]
-fn cached_tokens_have_their_own_price_and_are_part_of_the_input() {
+fn fault_r6_95_cached_tokens_have_their_own_price_and_are_part_of_the_input() {
     let price = Price { input: 4.0, output: 20.0, cache_read: Some(0.4), cache_write: Some(5.0), long: None };
     let cached = |read, written| TokenUsage {
         cache_read_input_tokens: read,

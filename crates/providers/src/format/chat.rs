@@ -4,7 +4,7 @@ use turnwright_core::ErrorInfo;
 use turnwright_llm_stream::{
     LlmRequest, OutputWay,
     classify::Secrets,
-    wire::chat::{ChatDecoder, chat_body},
+    wire::chat::{ChatDecoder, chat_body, chat_output_way},
 };
 
 use super::{Format, sealed::Sealed};
@@ -34,8 +34,8 @@ impl Format for Chat {
         chat_body(request)
     }
 
-    fn output_way(_request: &LlmRequest) -> OutputWay {
-        OutputWay::Native
+    fn output_way(request: &LlmRequest) -> OutputWay {
+        chat_output_way(request)
     }
 
     fn decoder(provider: &str, request: &LlmRequest) -> ChatDecoder {

@@ -4,7 +4,7 @@ use turnwright_core::ErrorInfo;
 use turnwright_llm_stream::{
     LlmRequest, OutputWay,
     classify::Secrets,
-    wire::responses::{ResponsesDecoder, responses_body},
+    wire::responses::{ResponsesDecoder, responses_body, responses_output_way},
 };
 
 use super::{Format, sealed::Sealed};
@@ -35,8 +35,8 @@ impl Format for Responses {
         responses_body(request)
     }
 
-    fn output_way(_request: &LlmRequest) -> OutputWay {
-        OutputWay::Native
+    fn output_way(request: &LlmRequest) -> OutputWay {
+        responses_output_way(request)
     }
 
     fn decoder(provider: &str, request: &LlmRequest) -> ResponsesDecoder {
