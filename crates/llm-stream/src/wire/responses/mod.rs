@@ -11,4 +11,4 @@ mod request;
 mod tools;
 
 pub use decode::ResponsesDecoder;
-pub use request::responses_body;
+pub use request::{responses_body, responses_output_way};
