@@ -52,7 +52,8 @@ struct Words<'a> {
 }
 
 /// Writes an answer, in the order in which it came: reasoning belongs to what follows it, and without that it would be
-/// refused.
+/// refused. In an answer of another format words that came after a call go before all calls, since some servers refuse
+/// what stands between a call and its result.
 fn assistant<S: SerializeSeq>(
     message: &Message,
     stored: bool,
@@ -64,7 +65,12 @@ fn assistant<S: SerializeSeq>(
         *count += 1;
         said(*count, text)
     };
+    let is_ours = message.parts.iter().any(|part| match part {
+        Part::Reasoning(block) => item_of(block, stored).is_some(),
+        _ => false,
+    });
     let mut reasoning: Vec<&Value> = Vec::new();
+    let mut calls: Vec<Value> = Vec::new();
     let mut marked_up =
         message.interrupted.as_ref().map(|mark| interrupted_response(&text_of(message), mark));
     for part in &message.parts {
@@ -76,14 +82,19 @@ fn assistant<S: SerializeSeq>(
             // All of the text of an interrupted answer goes where its first text stands.
             Part::Text { .. } if message.interrupted.is_some() => marked_up.take().map(|text| said(&text)),
             Part::Text { text } if !text.is_empty() => Some(said(text)),
-            Part::ToolCall(call) => Some(called.item(call)),
+            Part::ToolCall(call) if is_ours => Some(called.item(call)),
+            Part::ToolCall(call) => {
+                calls.push(called.item(call));
+                None
+            }
             _ => None,
         };
         let Some(item) = item else { continue };
         reasoning.drain(..).try_for_each(|item| list.serialize_element(item))?;
         list.serialize_element(&item)?;
     }
-    marked_up.map_or(Ok(()), |text| list.serialize_element(&said(&text)))
+    marked_up.map_or(Ok(()), |text| list.serialize_element(&said(&text)))?;
+    calls.iter().try_for_each(|call| list.serialize_element(call))
 }
 
 /// Words of the model. Strict servers demand an id; it is one that no server gave.

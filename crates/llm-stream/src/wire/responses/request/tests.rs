@@ -213,9 +213,16 @@ fn an_interrupted_answer_says_so_once_and_is_escaped() {
     let expected = r#"<interrupted_response reason="error"></interrupted_response>"#;
     message.interrupted = Some(Interrupted { reason: "error".into(), pending_tools: vec![] });
     message.parts = vec![call];
-    assert_eq!(input_of(vec![message.clone()]), json!([called("c", "{}"), said(expected)]));
+    assert_eq!(input_of(vec![message.clone()]), json!([said(expected), called("c", "{}")]));
     message.parts = vec![];
     assert_eq!(input_of(vec![message]), json!([said(expected)]));
+}
+
+#[test]
+fn nothing_stands_between_the_calls_of_another_format_and_their_results() {
+    let call = |id: &str| Part::ToolCall(ToolCall::new(id, "t", "{}"));
+    let answer = assistant(vec![call("c1"), Part::text("a"), call("c2")]);
+    assert_eq!(input_of(vec![answer]), json!([said("a"), called("c1", "{}"), called("c2", "{}")]));
 }
 
 #[test]
