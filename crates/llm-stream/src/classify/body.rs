@@ -56,7 +56,7 @@ impl ErrorBody {
     }
 
     fn object(&mut self, object: &Map<String, Value>) {
-        for name in ["message", "detail", "msg"] {
+        for name in ["message", "Message", "detail", "msg"] {
             if let (true, Some(words)) = (self.message.is_empty(), object.get(name)) {
                 self.message = words_of(words);
             }
@@ -70,6 +70,9 @@ impl ErrorBody {
         for name in ["code", "error_type", "type", "status", "raw_status_code"] {
             self.label(object.get(name));
         }
+        // Behind the name of its service, at times.
+        let kind = object.get("__type").and_then(Value::as_str).and_then(|kind| kind.rsplit('#').next());
+        self.label(kind.map(Value::from).as_ref());
         if let Some(metadata) = object.get("metadata").and_then(Value::as_object) {
             self.label(metadata.get("error_type"));
         }

@@ -272,6 +272,9 @@ fn fault_e21_r1_27_r7_97_an_error_inside_a_stream_needs_no_status() {
         (r#"{"type":"error","error":{"type":"overloaded_error","message":"M"}}"#, Overloaded, None),
         (r#"{"type":"error","error":{"type":"invalid_request_error","message":"M"}}"#, InvalidRequest, None),
         (r#"{"object":"error","message":"M","code":400}"#, InvalidRequest, Some(400)),
+        (r#"{"code":"validationException","message":"M"}"#, InvalidRequest, None),
+        (r#"{"code":"accessDeniedException","message":"M"}"#, PermissionDenied, None),
+        (r#"{"__type":"com.amazon.coral#ServiceUnavailableException","Message":"M"}"#, Overloaded, None),
         ("M", Server, None),
     ];
     for (body, kind, status) in table {

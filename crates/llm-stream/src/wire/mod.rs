@@ -1,8 +1,10 @@
 //! Wire formats: a sans-IO decoder and a request serializer each.
 
 pub mod chat;
+pub mod converse;
 mod count;
 mod events;
+pub mod eventstream;
 mod fields;
 mod finish;
 pub mod gemini;

@@ -1,0 +1,10 @@
+//! Bedrock ConverseStream: JSON payloads in the messages of a binary event stream.
+
+mod blocks;
+mod decode;
+mod event;
+mod failure;
+mod thought;
+mod usage;
+
+pub use decode::ConverseDecoder;
