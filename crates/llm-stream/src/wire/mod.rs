@@ -13,10 +13,12 @@ mod ids;
 mod limits;
 mod list;
 pub mod messages;
+mod names;
 pub mod ollama;
 pub mod responses;
 pub(crate) mod scan;
 mod text;
+mod turns;
 mod usage;
 
 pub use limits::{MAX_ARGUMENT_BYTES, MAX_CALLS, MAX_LABEL_BYTES};

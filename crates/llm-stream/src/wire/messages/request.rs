@@ -1,15 +1,17 @@
 //! The request body.
 
 mod block;
-mod names;
 mod turns;
 
 use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
 use turnwright_core::{ErrorInfo, ErrorKind, ToolDefinition};
 
-use crate::{LlmRequest, ToolChoice, wire::fields::Fields};
-use turns::Conversation;
+use crate::{
+    LlmRequest, ToolChoice,
+    wire::{fields::Fields, turns::Conversation},
+};
+use block::Block;
 
 /// How many tokens an answer may have when the request does not say: the format demands a figure.
 pub const DEFAULT_MAX_TOKENS: u64 = 8192;
@@ -46,7 +48,7 @@ struct Body<'a>(&'a LlmRequest);
 impl Serialize for Body<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let request = self.0;
-        let Conversation { system, turns } = Conversation::of(request);
+        let Conversation { system, turns } = Conversation::<Block<'_>>::of(request);
         let mut body = Fields::new(serializer.serialize_map(None)?, request);
         body.put("model", &request.model)?;
         body.put("max_tokens", &request.max_output_tokens.unwrap_or(DEFAULT_MAX_TOKENS))?;
