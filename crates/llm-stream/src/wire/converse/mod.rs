@@ -4,7 +4,9 @@ mod blocks;
 mod decode;
 mod event;
 mod failure;
+mod request;
 mod thought;
 mod usage;
 
 pub use decode::ConverseDecoder;
+pub use request::converse_body;
