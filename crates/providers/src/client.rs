@@ -10,7 +10,8 @@ use crate::{
     Timeouts, base_url,
     exchange::exchange,
     format::{Environment, Format},
-    transport::Transport,
+    signing::Signer,
+    transport::{Transport, configuration},
 };
 
 /// A client that speaks one wire format over HTTP. Cheap to clone; clones share their connections.
@@ -32,6 +33,7 @@ impl<F: Format> HttpClient<F> {
         HttpClientBuilder {
             base_url: F::BASE_URL.into(),
             api_key: None,
+            signer: None,
             headers: Vec::new(),
             timeouts: Timeouts::default(),
             provider: F::PROVIDER.into(),
@@ -54,6 +56,7 @@ impl<F: Format> HttpClient<F> {
         let Environment { key, base_url } = F::environment(&var)?;
         let mut builder = Self::builder();
         builder.api_key = key;
+        builder.signer = F::signer(&var)?;
         if let Some(base_url) = base_url {
             builder.base_url = base_url;
         }
@@ -88,6 +91,7 @@ impl<F: Format> LlmClient for HttpClient<F> {
 pub struct HttpClientBuilder<F> {
     base_url: String,
     api_key: Option<String>,
+    pub(crate) signer: Option<Signer>,
     headers: Vec<(String, String)>,
     timeouts: Timeouts,
     provider: String,
@@ -135,7 +139,12 @@ impl<F: Format> HttpClientBuilder<F> {
     pub fn build(self) -> Result<HttpClient<F>, ErrorInfo> {
         let url = base_url::endpoint(&self.base_url, F::PATH)?;
         let key = self.api_key.as_deref();
-        let transport = Transport::new::<F>(self.provider, url, key, &self.headers, self.timeouts)?;
+        if key.is_some() && self.signer.is_some() {
+            let message = "a key and credentials to sign with are both given; leave one of them out";
+            return Err(configuration(message.into()));
+        }
+        let transport =
+            Transport::new::<F>(self.provider, url, key, self.signer, &self.headers, self.timeouts)?;
         Ok(HttpClient(Arc::new(transport), PhantomData))
     }
 }
@@ -145,6 +154,7 @@ impl<F> Clone for HttpClientBuilder<F> {
         Self {
             base_url: self.base_url.clone(),
             api_key: self.api_key.clone(),
+            signer: self.signer.clone(),
             headers: self.headers.clone(),
             timeouts: self.timeouts,
             provider: self.provider.clone(),

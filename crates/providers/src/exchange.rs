@@ -80,7 +80,7 @@ impl<D: WireDecoder> Exchange<D> {
     async fn send(&mut self, to: Url, body: Vec<u8>) {
         let limits = Limits::new(self.transport.timeouts, self.clock.instant());
         let (deadline, limit) = limits.next();
-        let response = match timeout_at(deadline, self.transport.send(to, body)).await {
+        let response = match timeout_at(deadline, self.transport.send(to, body, self.clock.now())).await {
             Ok(Ok(response)) => response,
             Ok(Err(error)) => return self.fail(error),
             Err(_) => return self.over(limit),
@@ -116,7 +116,8 @@ impl<D: WireDecoder> Exchange<D> {
             | "text/plain"
             | "application/octet-stream"
             | "application/stream+json"
-            | "application/x-ndjson" => Answer::Stream,
+            | "application/x-ndjson"
+            | "application/vnd.amazon.eventstream" => Answer::Stream,
             other => {
                 let message = format!("the answer is of the type {other}, not an event stream");
                 let error = ErrorInfo::new(ErrorKind::UnexpectedContent, message);
@@ -147,6 +148,7 @@ impl<D: WireDecoder> Exchange<D> {
             content_type: text(&CONTENT_TYPE),
             retry_after: text(&RETRY_AFTER),
             retry_after_ms: text(&HeaderName::from_static("retry-after-ms")),
+            error_type: text(&HeaderName::from_static("x-amzn-errortype")),
             body: &body,
             secrets: &self.transport.secrets,
             now: self.clock.now(),

@@ -1,7 +1,8 @@
 //! HTTP clients for the wire formats of model providers.
 //!
 //! - [`HttpClient`]: the client, one type a [`Format`]; [`ChatClient`] speaks chat completions, as OpenAI and the many
-//!   servers compatible with it do; [`ResponsesClient`] speaks Responses.
+//!   servers compatible with it do; [`ResponsesClient`] speaks Responses; [`ConverseClient`] speaks
+//!   Bedrock's ConverseStream.
 //! - [`Timeouts`]: how long a client waits for what.
 //!
 //! A client only speaks HTTP: what the bytes mean is decided by the decoders of [`turnwright_llm_stream::wire`].
@@ -23,9 +24,14 @@ mod exchange;
 mod format;
 mod limits;
 mod reading;
+mod signing;
+#[cfg(feature = "sigv4")]
+mod sigv4;
 mod timeouts;
 mod transport;
 
 pub use client::{HttpClient, HttpClientBuilder};
-pub use format::{Chat, ChatClient, Format, Responses, ResponsesClient};
+pub use format::{Chat, ChatClient, Converse, ConverseClient, Format, Responses, ResponsesClient};
+#[cfg(feature = "sigv4")]
+pub use sigv4::AwsCredentials;
 pub use timeouts::Timeouts;

@@ -5,12 +5,13 @@ use reqwest::{
     header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue},
     redirect,
 };
-use turnwright_core::{ErrorInfo, ErrorKind};
+use turnwright_core::{ErrorInfo, ErrorKind, Timestamp};
 use turnwright_llm_stream::classify::Secrets;
 
 use crate::{
     Timeouts, base_url,
     format::{Format, KeyHeader},
+    signing::Signer,
 };
 
 pub(crate) struct Transport {
@@ -20,6 +21,7 @@ pub(crate) struct Transport {
     /// The base URL, with what the format adds to it.
     pub(crate) url: Url,
     headers: HeaderMap,
+    signer: Option<Signer>,
     pub(crate) secrets: Secrets,
 }
 
@@ -29,6 +31,7 @@ impl Transport {
         provider: String,
         url: Url,
         key: Option<&str>,
+        signer: Option<Signer>,
         extra: &[(String, String)],
         timeouts: Timeouts,
     ) -> Result<Self, ErrorInfo> {
@@ -51,6 +54,8 @@ impl Transport {
             };
             secrets.push(key);
         }
+        signer.as_ref().map_or(Ok(()), Signer::check)?;
+        secrets.extend(signer.iter().flat_map(Signer::secrets));
         for (name, value) in extra {
             let name = HeaderName::from_bytes(name.as_bytes())
                 .map_err(|_| configuration(format!("{name:?} is no name for a header")))?;
@@ -71,13 +76,21 @@ impl Transport {
         let client = builder
             .build()
             .map_err(|e| configuration(format!("the HTTP client cannot be set up: {}", root_cause(&e))))?;
-        Ok(Self { provider, timeouts, client, url, headers, secrets })
+        Ok(Self { provider, timeouts, client, url, headers, signer, secrets })
     }
 
     /// Sends a request and waits for the head of the answer.
-    pub(crate) async fn send(&self, to: Url, body: Vec<u8>) -> Result<reqwest::Response, ErrorInfo> {
+    pub(crate) async fn send(
+        &self,
+        to: Url,
+        body: Vec<u8>,
+        now: Timestamp,
+    ) -> Result<reqwest::Response, ErrorInfo> {
         let mut request = Request::new(Method::POST, to);
         *request.headers_mut() = self.headers.clone();
+        if let Some(signer) = &self.signer {
+            signer.sign(&mut request, &body, now)?;
+        }
         *request.body_mut() = Some(body.into());
         self.client.execute(request).await.map_err(|e| {
             let cause = root_cause(&e);
@@ -126,13 +139,13 @@ pub(crate) fn root_cause(error: &reqwest::Error) -> String {
     words.unwrap_or_else(|| "unknown cause".into())
 }
 
-fn header_value(what: &str, value: &str) -> Result<HeaderValue, ErrorInfo> {
+pub(crate) fn header_value(what: &str, value: &str) -> Result<HeaderValue, ErrorInfo> {
     let mut value = HeaderValue::from_str(value)
         .map_err(|_| configuration(format!("{what} holds characters that no header may have")))?;
     value.set_sensitive(true);
     Ok(value)
 }
 
-fn configuration(message: String) -> ErrorInfo {
+pub(crate) fn configuration(message: String) -> ErrorInfo {
     ErrorInfo::new(ErrorKind::Configuration, message)
 }

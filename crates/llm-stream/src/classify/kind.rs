@@ -123,6 +123,8 @@ fn of_label(label: &str) -> Option<ErrorKind> {
         | "prohibited_content"
         | "safety" => ErrorKind::ContentFilter,
         "not_supported_error" | "unimplemented" => ErrorKind::InvalidRequest,
+        // With statuses of 4xx, though the request is right.
+        "modelerrorexception" | "modeltimeoutexception" => ErrorKind::Server,
         _ => return None,
     })
 }

@@ -16,6 +16,7 @@ fn failure(status: u16, body: &str) -> HttpFailure<'_> {
         content_type: Some("application/json"),
         retry_after: None,
         retry_after_ms: None,
+        error_type: None,
         body: body.as_bytes(),
         secrets: NONE.get_or_init(Secrets::default),
         now: now(),
@@ -261,6 +262,20 @@ fn messages_are_capped_on_a_character_and_hold_no_keys() {
     let huge = vec![b'x'; 10 * MAX_BODY_BYTES];
     let huge = HttpFailure { body: &huge, ..failure(500, "") }.classify();
     assert!(huge.message.len() < 600);
+}
+
+#[test]
+fn a_name_in_a_header_says_more_than_the_body() {
+    for (name, kind, code) in [
+        ("ThrottlingException:http://internal.test/", RateLimited, "ThrottlingException"),
+        ("com.amazon.coral#AccessDeniedException", PermissionDenied, "AccessDeniedException"),
+        ("ModelErrorException", Server, "ModelErrorException"),
+        (" ", InvalidRequest, "bad"),
+    ] {
+        let body = r#"{"code":"bad","message":"M"}"#;
+        let e = HttpFailure { error_type: Some(name), ..failure(400, body) }.classify();
+        assert_eq!((e.kind, e.code.as_deref(), e.message.as_str()), (kind, Some(code), "M"), "{name}");
+    }
 }
 
 #[test]

@@ -1,13 +1,16 @@
 //! What a client must know of the format it speaks, beside what its bytes mean.
 
 mod chat;
+mod converse;
 mod responses;
 
 use reqwest::Url;
 use turnwright_core::{ErrorInfo, ErrorKind};
 use turnwright_llm_stream::{LlmRequest, classify::Secrets, wire::WireDecoder};
 
+use crate::signing::Signer;
 pub use chat::{Chat, ChatClient};
+pub use converse::{Converse, ConverseClient};
 pub use responses::{Responses, ResponsesClient};
 
 /// A wire format as a client speaks it. Sealed: the formats are those of [`turnwright_llm_stream::wire`].
@@ -36,6 +39,12 @@ pub trait Format: sealed::Sealed + Send + Sync + 'static {
     /// What the environment says.
     #[doc(hidden)]
     fn environment(var: &dyn Fn(&str) -> Option<String>) -> Result<Environment, ErrorInfo>;
+
+    /// What signs the requests, as the environment says; asked after [`Self::environment`].
+    #[doc(hidden)]
+    fn signer(_var: &dyn Fn(&str) -> Option<String>) -> Result<Option<Signer>, ErrorInfo> {
+        Ok(None)
+    }
 
     /// Where a request goes, given the base URL with [`Self::PATH`] added.
     #[doc(hidden)]

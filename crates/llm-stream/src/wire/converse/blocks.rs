@@ -10,6 +10,7 @@ use crate::{
     wire::{
         ids::CallIds,
         limits::{MAX_ARGUMENT_BYTES, MAX_CALLS, MAX_LABEL_BYTES},
+        scan::JsonScan,
         text::{nonempty, text_of},
     },
 };
@@ -50,6 +51,14 @@ impl Blocks {
 
     pub(super) fn has_calls(&self) -> bool {
         !self.calls.is_empty()
+    }
+
+    /// Whether the JSON of a call that was not emitted yet began and did not end.
+    pub(super) fn has_cut_call(&self) -> bool {
+        self.calls[self.emitted..].iter().any(|call| {
+            let arguments = call.arguments.trim_start();
+            arguments.starts_with(['{', '[']) && JsonScan::default().push(arguments.as_bytes()).is_none()
+        })
     }
 
     /// Begins a block. Returns whether it is a call for us to run. A block of this index that is still open ends.

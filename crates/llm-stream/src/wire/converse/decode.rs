@@ -3,6 +3,7 @@
 use turnwright_core::{CallId, ErrorInfo, ErrorKind, TokenUsage};
 
 use super::{
+    bare::Bare,
     blocks::Blocks,
     event::{BlockDelta, BlockStart, MessageStop, Metadata, finish_reason, read},
     failure,
@@ -11,12 +12,11 @@ use super::{
 };
 use crate::{
     Finish, FinishReason, LlmEvent, LlmRequest, StreamItem,
-    classify::{self, MAX_BODY_BYTES, Secrets},
+    classify::{self, Secrets},
     wire::{
         WireDecoder,
         eventstream::{EventStreamFramer, Message},
         finish::{Reasons, is_cut},
-        scan::JsonScan,
         text::nonempty,
     },
 };
@@ -34,12 +34,6 @@ pub struct ConverseDecoder {
     /// What came instead of a stream.
     bare: Option<Bare>,
     state: State,
-}
-
-#[derive(Debug, Default)]
-struct Bare {
-    body: Vec<u8>,
-    scan: JsonScan,
 }
 
 #[derive(Debug)]
@@ -142,25 +136,6 @@ impl WireDecoder for ConverseDecoder {
 
     fn progress(&self) -> u64 {
         self.framer.progress() + self.bare.as_ref().map_or(0, |bare| bare.body.len() as u64)
-    }
-}
-
-impl Bare {
-    /// Takes what came next. Returns whether no more is needed.
-    ///
-    /// # Errors
-    /// When it is no text of a kind that is known.
-    fn push(&mut self, bytes: &[u8]) -> Result<bool, ErrorInfo> {
-        let room = MAX_BODY_BYTES - self.body.len();
-        let piece = &bytes[..bytes.len().min(room)];
-        let end = self.scan.push(piece);
-        // What follows the value would be there or not, as the bytes are split.
-        self.body.extend_from_slice(&piece[..end.unwrap_or(piece.len())]);
-        match self.body.trim_ascii_start().first() {
-            Some(b'<') => Ok(true),
-            Some(b'{' | b'[') | None => Ok(end.is_some() || self.body.len() == MAX_BODY_BYTES),
-            Some(_) => Err(ErrorInfo::new(ErrorKind::Decode, "the body is no event stream")),
-        }
     }
 }
 
@@ -280,6 +255,8 @@ impl State {
     fn close(&mut self, out: &mut Vec<StreamItem>) {
         let finish = self.finish.take();
         let reason = match finish.as_ref().map_or(FinishReason::Stop, |(reason, _)| *reason) {
+            // Cut, though nobody says so.
+            FinishReason::Stop if self.blocks.has_cut_call() => FinishReason::Length,
             // Calls that are there count, not the label.
             FinishReason::Stop if self.blocks.has_calls() => FinishReason::ToolCalls,
             reason => reason,

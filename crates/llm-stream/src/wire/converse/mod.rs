@@ -1,5 +1,6 @@
 //! Bedrock ConverseStream: JSON payloads in the messages of a binary event stream.
 
+mod bare;
 mod blocks;
 mod decode;
 mod event;

@@ -9,6 +9,7 @@ use turnwright_core::{Message as Spoken, MessageId, Part, Role, ToolCall};
 use super::*;
 use crate::{
     Assembler, LlmResponse, ToolProgress,
+    classify::MAX_BODY_BYTES,
     wire::eventstream::{HeaderValue, encode},
 };
 

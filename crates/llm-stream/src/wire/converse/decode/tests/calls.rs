@@ -47,6 +47,14 @@ fn fault_r2_36_calls_of_an_answer_that_was_cut_do_not_run() {
 }
 
 #[test]
+fn a_call_that_was_cut_though_nobody_says_so_does_not_run() {
+    let events = [tool_start(0, "x", "f"), input(0, "{\"a\":"), block_stop(0)];
+    let response = answer(&finished(&events, "end_turn"));
+    assert_eq!(response.finish_reason, Some(FinishReason::Length));
+    assert!(response.calls_may_run().is_err());
+}
+
+#[test]
 fn fault_e15_r1_26_fragments_go_by_the_index_of_their_block() {
     let events = [
         tool_start(1, "x", "f"),
