@@ -12,6 +12,7 @@ use turnwright_llm_stream::{
     EventStream, FinishReason, LlmClient, LlmRequest, LlmResponse, wire::converse::converse_body,
 };
 use turnwright_providers::{Converse, ConverseClient, HttpClientBuilder};
+use turnwright_testkit::eventstream::{event, exception};
 
 use crate::support::{collect, context, request, run, short};
 
@@ -73,32 +74,8 @@ async fn ask(
     Exchange { head, body, response }
 }
 
-/// A message of an event stream.
-fn frame(message_type: &str, name: (&str, &str), payload: &Value) -> Vec<u8> {
-    let mut headers = Vec::new();
-    for (name, value) in [(":message-type", message_type), name] {
-        headers.push(u8::try_from(name.len()).unwrap());
-        headers.extend_from_slice(name.as_bytes());
-        headers.push(7);
-        headers.extend_from_slice(&u16::try_from(value.len()).unwrap().to_be_bytes());
-        headers.extend_from_slice(value.as_bytes());
-    }
-    let payload = payload.to_string();
-    let total = u32::try_from(16 + headers.len() + payload.len()).unwrap();
-    let mut out = [total.to_be_bytes(), u32::try_from(headers.len()).unwrap().to_be_bytes()].concat();
-    out.extend(crc32fast::hash(&out).to_be_bytes());
-    out.extend_from_slice(&headers);
-    out.extend_from_slice(payload.as_bytes());
-    out.extend(crc32fast::hash(&out).to_be_bytes());
-    out
-}
-
-fn event(kind: &str, payload: &Value) -> Vec<u8> {
-    frame("event", (":event-type", kind), payload)
-}
-
 fn text(text: &str) -> Vec<u8> {
-    event("contentBlockDelta", &json!({ "contentBlockIndex": 0, "delta": { "text": text } }))
+    event("contentBlockDelta", &json!({ "contentBlockIndex": 0, "delta": { "text": text } }).to_string())
 }
 
 const GOOD: &str = "200 OK\r\ncontent-type: application/vnd.amazon.eventstream\r\n";
@@ -106,7 +83,7 @@ const GOOD: &str = "200 OK\r\ncontent-type: application/vnd.amazon.eventstream\r
 #[test]
 fn the_model_is_in_the_path_and_frames_are_read_as_they_come() {
     run(async {
-        let end = [event("messageStop", &json!({ "stopReason": "end_turn" })), event("metadata", &json!({}))];
+        let end = [event("messageStop", r#"{"stopReason":"end_turn"}"#), event("metadata", "{}")];
         let body = [text("Hel"), text("lo €"), end.concat()].concat();
         let Exchange { head, body, response } = ask(with_key, GOOD, &body, 11).await;
         assert!(
@@ -129,15 +106,11 @@ fn the_model_is_in_the_path_and_frames_are_read_as_they_come() {
 #[test]
 fn fault_d1_e21_what_breaks_in_the_stream_is_one_failure_that_names_the_provider() {
     run(async {
-        let exception = frame(
-            "exception",
-            (":exception-type", "throttlingException"),
-            &json!({ "message": "slow down, key-0123456789" }),
-        );
+        let throttled = exception("throttlingException", r#"{"message":"slow down, key-0123456789"}"#);
         let mut wrong = text("b");
         wrong[30] ^= 1;
         for (after, kind) in [
-            (exception, ErrorKind::RateLimited),
+            (throttled, ErrorKind::RateLimited),
             (wrong, ErrorKind::Decode),
             (text("b")[..20].to_vec(), ErrorKind::Truncated),
         ] {
