@@ -1,18 +1,15 @@
 //! One client for every format.
 
+mod builder;
+
 use std::{fmt, marker::PhantomData, sync::Arc};
 
 use futures::Stream;
-use turnwright_core::{ErrorInfo, TurnContext};
+use turnwright_core::{ErrorInfo, ErrorKind, TurnContext};
 use turnwright_llm_stream::{LlmClient, LlmRequest, StreamItem};
 
-use crate::{
-    Timeouts, base_url,
-    exchange::exchange,
-    format::{Environment, Format},
-    signing::Signer,
-    transport::{Transport, configuration},
-};
+pub use self::builder::HttpClientBuilder;
+use crate::{exchange::exchange, format::Format, key::Key, setup::Setup, transport::Transport};
 
 /// A client that speaks one wire format over HTTP. Cheap to clone; clones share their connections.
 ///
@@ -30,35 +27,31 @@ impl<F> Clone for HttpClient<F> {
 impl<F: Format> HttpClient<F> {
     /// Sets up a client.
     pub fn builder() -> HttpClientBuilder<F> {
-        HttpClientBuilder {
-            base_url: F::BASE_URL.into(),
-            api_key: None,
-            signer: None,
-            headers: Vec::new(),
-            timeouts: Timeouts::default(),
-            provider: F::PROVIDER.into(),
-            format: PhantomData,
-        }
+        HttpClientBuilder::new(Setup::new(F::PROVIDER, F::BASE_URL))
     }
 
     /// A client as the environment says; the format's page names its variables. With a base URL the key may be missing, as
     /// local servers want none.
     ///
     /// # Errors
-    /// [`ErrorKind::Configuration`](turnwright_core::ErrorKind::Configuration) when nothing is set, and as
-    /// [`HttpClientBuilder::build`].
+    /// [`ErrorKind::Configuration`] when nothing is set that must be, and as [`HttpClientBuilder::build`].
     pub fn from_env() -> Result<Self, ErrorInfo> {
         Self::from_vars(|name| std::env::var(name).ok())
     }
 
+    /// Where requests go: the base URL with what the format adds to it, but for the model where that is a part of it.
+    pub fn url(&self) -> &str {
+        self.0.url.as_str()
+    }
+
     pub(crate) fn from_vars(var: impl Fn(&str) -> Option<String>) -> Result<Self, ErrorInfo> {
-        let var = |name: &str| var(name).filter(|value| !value.trim().is_empty());
-        let Environment { key, base_url } = F::environment(&var)?;
-        let mut builder = Self::builder();
-        builder.api_key = key;
-        builder.signer = F::signer(&var)?;
-        if let Some(base_url) = base_url {
-            builder.base_url = base_url;
+        let builder = Self::builder().environment(&var)?;
+        let is_set = |name: &&str| var(name).is_some_and(|value| !value.trim().is_empty());
+        let is_hosted = builder.setup.base_url == F::BASE_URL || !F::BASE_URL_VARS.iter().any(is_set);
+        if F::NEEDS_KEY && matches!(builder.setup.key, Key::None) && is_hosted {
+            let (key, base_url) = (F::KEY_VARS.join(" or "), F::BASE_URL_VARS.join(" or "));
+            let message = format!("{key} is not set; for a server without keys set {base_url}");
+            return Err(ErrorInfo::new(ErrorKind::Configuration, message));
         }
         builder.build()
     }
@@ -80,95 +73,10 @@ impl<F: Format> LlmClient for HttpClient<F> {
         ctx: &TurnContext,
         request: &LlmRequest,
     ) -> impl Stream<Item = StreamItem> + Send + 'static {
-        let decoder = F::decoder(&self.0.provider, request, self.0.secrets.clone());
+        let decoder = F::decoder(&self.0.provider, request);
+        let decoder = move |secrets| F::redacting(decoder, secrets);
         let address = F::address(self.0.url.clone(), request);
         exchange(self.0.clone(), address, ctx.sources().clock.clone(), F::body(request), decoder)
-    }
-}
-
-/// Builds an [`HttpClient`].
-#[must_use]
-pub struct HttpClientBuilder<F> {
-    base_url: String,
-    api_key: Option<String>,
-    pub(crate) signer: Option<Signer>,
-    headers: Vec<(String, String)>,
-    timeouts: Timeouts,
-    provider: String,
-    format: PhantomData<fn() -> F>,
-}
-
-impl<F: Format> HttpClientBuilder<F> {
-    /// The address up to and without what the format adds to it (`/chat/completions`, for example), such as
-    /// `http://127.0.0.1:8080/v1`. That of the provider who defined the format by default.
-    pub fn base_url(mut self, base_url: impl Into<String>) -> Self {
-        self.base_url = base_url.into();
-        self
-    }
-
-    /// The key, sent where the format wants it. White space round it is dropped; without it none is sent.
-    pub fn api_key(mut self, key: impl Into<String>) -> Self {
-        self.api_key = Some(key.into());
-        self
-    }
-
-    /// A further header for every request. It replaces one of the client's own of the same name; its value is treated
-    /// as a secret.
-    pub fn header(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
-        self.headers.push((name.into(), value.into()));
-        self
-    }
-
-    /// How long to wait for what.
-    pub fn timeouts(mut self, timeouts: Timeouts) -> Self {
-        self.timeouts = timeouts;
-        self
-    }
-
-    /// The provider's name in errors and traces. That of who defined the format by default.
-    pub fn provider(mut self, name: impl Into<String>) -> Self {
-        self.provider = name.into();
-        self
-    }
-
-    /// The client. Nothing is sent yet.
-    ///
-    /// # Errors
-    /// [`ErrorKind::Configuration`](turnwright_core::ErrorKind::Configuration) when the base URL, the key or a header
-    /// cannot be used, with words that say what to change and never repeat the key.
-    pub fn build(self) -> Result<HttpClient<F>, ErrorInfo> {
-        let url = base_url::endpoint(&self.base_url, F::PATH)?;
-        let key = self.api_key.as_deref();
-        if key.is_some() && self.signer.is_some() {
-            let message = "a key and credentials to sign with are both given; leave one of them out";
-            return Err(configuration(message.into()));
-        }
-        let transport =
-            Transport::new::<F>(self.provider, url, key, self.signer, &self.headers, self.timeouts)?;
-        Ok(HttpClient(Arc::new(transport), PhantomData))
-    }
-}
-
-impl<F> Clone for HttpClientBuilder<F> {
-    fn clone(&self) -> Self {
-        Self {
-            base_url: self.base_url.clone(),
-            api_key: self.api_key.clone(),
-            signer: self.signer.clone(),
-            headers: self.headers.clone(),
-            timeouts: self.timeouts,
-            provider: self.provider.clone(),
-            format: PhantomData,
-        }
-    }
-}
-
-impl<F> fmt::Debug for HttpClientBuilder<F> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("HttpClientBuilder")
-            .field("provider", &self.provider)
-            .field("timeouts", &self.timeouts)
-            .finish_non_exhaustive()
     }
 }
 

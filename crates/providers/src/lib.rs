@@ -1,8 +1,8 @@
 //! HTTP clients for the wire formats of model providers.
 //!
-//! - [`HttpClient`]: the client, one type a [`Format`]; [`ChatClient`] speaks chat completions, as OpenAI and the many
-//!   servers compatible with it do; [`ResponsesClient`] speaks Responses; [`ConverseClient`] speaks
-//!   Bedrock's ConverseStream.
+//! - [`HttpClient`]: the client, one type a [`Format`]. [`ChatClient`] speaks chat completions, as OpenAI and the many
+//!   servers compatible with it do; [`ResponsesClient`], [`MessagesClient`], [`GeminiClient`] and [`OllamaClient`] speak
+//!   what they are named after, and [`ConverseClient`] that of Bedrock.
 //! - [`Timeouts`]: how long a client waits for what.
 //!
 //! A client only speaks HTTP: what the bytes mean is decided by the decoders of [`turnwright_llm_stream::wire`].
@@ -22,8 +22,10 @@ mod base_url;
 mod client;
 mod exchange;
 mod format;
+mod key;
 mod limits;
 mod reading;
+mod setup;
 mod signing;
 #[cfg(feature = "sigv4")]
 mod sigv4;
@@ -31,7 +33,10 @@ mod timeouts;
 mod transport;
 
 pub use client::{HttpClient, HttpClientBuilder};
-pub use format::{Chat, ChatClient, Converse, ConverseClient, Format, Responses, ResponsesClient};
+pub use format::{
+    Chat, ChatClient, Converse, ConverseClient, Format, Gemini, GeminiClient, Messages, MessagesClient,
+    Ollama, OllamaClient, Responses, ResponsesClient,
+};
 #[cfg(feature = "sigv4")]
 pub use sigv4::AwsCredentials;
 pub use timeouts::Timeouts;

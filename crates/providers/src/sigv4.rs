@@ -13,7 +13,7 @@ use reqwest::{
 };
 use turnwright_core::{ErrorInfo, ErrorKind, Timestamp};
 
-use crate::transport::configuration;
+use crate::setup::configuration;
 
 /// The service as signatures name it.
 const SERVICE: &str = "bedrock";

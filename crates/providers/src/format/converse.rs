@@ -9,15 +9,15 @@ use turnwright_llm_stream::{
     wire::converse::{ConverseDecoder, converse_body},
 };
 
-use super::{Environment, Format, sealed::Sealed};
+use super::{Format, sealed::Sealed};
+use crate::{HttpClient, setup::configuration};
 #[cfg(feature = "sigv4")]
-use crate::signing::Signer;
-use crate::{HttpClient, transport::configuration};
+use crate::{key::Key, signing::Signer};
 
 /// A client for Bedrock's ConverseStream API. A model's name is its id at Bedrock, or the id or ARN of an inference
 /// profile.
 ///
-/// There is no base URL by default: it names a region, see [`Converse::base_url`]. Requests carry a key as bearer token
+/// There is no base URL by default: it names a region, see [`Converse::region_url`]. Requests carry a key as bearer token
 /// or, with the cargo feature `sigv4`, are signed with credentials of AWS (`sign_with`).
 ///
 /// Its environment: `AWS_REGION`, else `AWS_DEFAULT_REGION`, or `AWS_ENDPOINT_URL_BEDROCK_RUNTIME` as base URL, which may
@@ -29,11 +29,6 @@ pub type ConverseClient = HttpClient<Converse>;
 #[derive(Debug)]
 pub enum Converse {}
 
-const KEY: &str = "AWS_BEARER_TOKEN_BEDROCK";
-const BASE_URL: &str = "AWS_ENDPOINT_URL_BEDROCK_RUNTIME";
-const REGION: [&str; 2] = ["AWS_REGION", "AWS_DEFAULT_REGION"];
-const ACCESS_KEY_ID: &str = "AWS_ACCESS_KEY_ID";
-
 /// What a segment of a path has as it is; AWS counts on all else being encoded.
 const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
 
@@ -42,7 +37,7 @@ impl Converse {
     ///
     /// # Errors
     /// [`ErrorKind::Configuration`](turnwright_core::ErrorKind::Configuration) when that is no region's name.
-    pub fn base_url(region: &str) -> Result<String, ErrorInfo> {
+    pub fn region_url(region: &str) -> Result<String, ErrorInfo> {
         let region = region.trim();
         let is_name = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
         if region.is_empty() || !region.bytes().all(is_name) {
@@ -54,11 +49,7 @@ impl Converse {
 }
 
 fn region(var: &dyn Fn(&str) -> Option<String>) -> Option<String> {
-    REGION.into_iter().find_map(var)
-}
-
-fn is_signed(var: &dyn Fn(&str) -> Option<String>) -> bool {
-    cfg!(feature = "sigv4") && var(KEY).is_none() && var(ACCESS_KEY_ID).is_some()
+    ["AWS_REGION", "AWS_DEFAULT_REGION"].into_iter().find_map(var)
 }
 
 impl Sealed for Converse {}
@@ -68,38 +59,29 @@ impl Format for Converse {
     const PROVIDER: &'static str = "aws.bedrock";
     /// A region is no matter of taste: whoever builds a client says which.
     const BASE_URL: &'static str = "";
+    const WITHOUT_BASE_URL: Option<&'static str> = Some(
+        "there is no base URL; set AWS_REGION, or give one such as https://bedrock-runtime.us-east-1.amazonaws.com",
+    );
+    const KEY_VARS: &'static [&'static str] = &["AWS_BEARER_TOKEN_BEDROCK"];
+    const BASE_URL_VARS: &'static [&'static str] = &["AWS_ENDPOINT_URL_BEDROCK_RUNTIME"];
     const PATH: &'static str = "/model";
     const ACCEPT: &'static str = "application/vnd.amazon.eventstream";
 
-    fn environment(var: &dyn Fn(&str) -> Option<String>) -> Result<Environment, ErrorInfo> {
-        let (key, base_url) = (var(KEY), var(BASE_URL));
-        if key.is_none() && base_url.is_none() && !is_signed(var) {
-            let message = match var(ACCESS_KEY_ID) {
-                Some(_) => format!("{KEY} is not set; {ACCESS_KEY_ID} needs the cargo feature sigv4"),
-                None => format!("{KEY} is not set; for a server without keys set {BASE_URL}"),
-            };
-            return Err(configuration(message));
+    fn base_url(var: &dyn Fn(&str) -> Option<String>) -> Result<Option<String>, ErrorInfo> {
+        match (Self::BASE_URL_VARS.iter().find_map(|name| var(name)), region(var)) {
+            (Some(base_url), _) => Ok(Some(base_url)),
+            (None, Some(region)) => Self::region_url(&region).map(Some),
+            (None, None) => Ok(None),
         }
-        let base_url = match (base_url, region(var)) {
-            (Some(base_url), _) => base_url,
-            (None, Some(region)) => Self::base_url(&region)?,
-            (None, None) => {
-                let [name, _] = REGION;
-                return Err(configuration(format!("{name} is not set; an example is us-east-1")));
-            }
-        };
-        Ok(Environment { key, base_url: Some(base_url) })
     }
 
     #[cfg(feature = "sigv4")]
     fn signer(var: &dyn Fn(&str) -> Option<String>) -> Result<Option<Signer>, ErrorInfo> {
-        if !is_signed(var) {
+        if var("AWS_ACCESS_KEY_ID").is_none() {
             return Ok(None);
         }
-        let region = region(var).ok_or_else(|| {
-            let [name, _] = REGION;
-            configuration(format!("{name} is not set, and a signature names it; an example is us-east-1"))
-        })?;
+        let hint = "AWS_REGION is not set, and a signature names it; an example is us-east-1";
+        let region = region(var).ok_or_else(|| configuration(hint.into()))?;
         Ok(Some(Signer::new(crate::AwsCredentials::from_vars(var)?, &region)))
     }
 
@@ -114,17 +96,21 @@ impl Format for Converse {
         converse_body(request)
     }
 
-    fn decoder(provider: &str, request: &LlmRequest, secrets: Secrets) -> ConverseDecoder {
-        ConverseDecoder::for_request(provider, request).redacting(secrets)
+    fn decoder(provider: &str, request: &LlmRequest) -> ConverseDecoder {
+        ConverseDecoder::for_request(provider, request)
+    }
+
+    fn redacting(decoder: ConverseDecoder, secrets: Secrets) -> ConverseDecoder {
+        decoder.redacting(secrets)
     }
 }
 
 #[cfg(feature = "sigv4")]
 impl crate::HttpClientBuilder<Converse> {
-    /// Signs every request with these credentials, for this region, which the base URL should name too. In place of a
-    /// key (cargo feature `sigv4`).
+    /// Signs every request with these credentials, for this region, which the base URL should name too (cargo feature
+    /// `sigv4`). It replaces the key, as a key replaces it.
     pub fn sign_with(mut self, credentials: crate::AwsCredentials, region: &str) -> Self {
-        self.signer = Some(Signer::new(credentials, region));
+        self.setup.key = Key::Signer(Signer::new(credentials, region));
         self
     }
 }

@@ -6,3 +6,4 @@ mod faults;
 mod formats;
 mod requests;
 mod support;
+mod ways;
