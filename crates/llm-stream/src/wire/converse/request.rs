@@ -1,10 +1,10 @@
 //! The request body.
 
 mod block;
+mod cache;
 mod config;
 
 use serde::{Serialize, Serializer, ser::SerializeStruct};
-use serde_json::json;
 use turnwright_core::{ErrorInfo, ErrorKind};
 
 use crate::{
@@ -15,13 +15,19 @@ use crate::{
     },
 };
 use block::Block;
-use config::{Inference, TOOL_CONFIG, Tools};
+use cache::CachePoint;
+use config::{TOOL_CONFIG, Tools, inference, output};
 
 /// The body of a ConverseStream request: UTF-8 JSON. Equal requests give equal bytes.
 ///
 /// The model is not in it: it belongs in the path, percent-encoded. The fields in [`LlmRequest::extra`] come last and
 /// replace the serializer's own of the same name: there is the place for `additionalModelRequestFields` and
-/// `guardrailConfig`.
+/// `guardrailConfig`. Those of an `inferenceConfig` or an `outputConfig` there replace the single fields of the
+/// serializer's own.
+///
+/// The format has no word for [`LlmRequest::parallel_tool_calls`]: it sends nothing. Not every model at Bedrock takes
+/// [`LlmRequest::output`], and those that do want a strict schema. A [`LlmRequest::cache`] hint sets three marks
+/// (`cachePoint`): behind the system prompt, the last tool, and the last message; models without a cache refuse them.
 ///
 /// Histories that no server accepts are mended, not refused:
 /// - Messages of one role that follow each other become one, and so do results and the user's words after them, results
@@ -57,14 +63,20 @@ impl Serialize for Body<'_> {
         // Who gives a configuration of tools names some in it.
         let names_tools = tools.is_some() || request.extra.contains_key(TOOL_CONFIG);
         let conversation = if names_tools { Conversation::of } else { Conversation::in_words };
-        let Conversation::<Block<'_>> { system, turns } = conversation(request);
+        let Conversation::<Block<'_>> { system, mut turns } = conversation(request);
+        let mark = CachePoint::of(request.cache).map(Block::CachePoint);
         let mut body = Fields::new(serializer.serialize_map(None)?, request);
         if !system.is_empty() {
-            body.put("system", &[json!({ "text": system })])?;
+            let text = Block::Text(system);
+            body.put("system", &[Some(&text), mark.as_ref()].into_iter().flatten().collect::<Vec<_>>())?;
+        }
+        if let Some(last) = turns.last_mut() {
+            last.blocks.extend(mark);
         }
         body.put("messages", &turns)?;
-        body.put_some("inferenceConfig", Inference::of(request).as_ref())?;
+        body.put_merged("inferenceConfig", inference(request))?;
         body.put_some(TOOL_CONFIG, tools.as_ref())?;
+        body.put_merged("outputConfig", output(request))?;
         body.end()
     }
 }

@@ -6,7 +6,10 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 use turnwright_core::{CallId, ImageRef, Reasoning, ToolCall, ToolResult};
 
-use super::super::thought::{KEY, REDACTED, SIGNATURE};
+use super::{
+    super::thought::{KEY, REDACTED, SIGNATURE},
+    cache::CachePoint,
+};
 use crate::wire::{
     history::{UNREADABLE_IMAGE, arguments_of, inline_image},
     names::{Ids, legal_name},
@@ -42,6 +45,7 @@ pub(super) enum Block<'a> {
         status: Option<&'static str>,
     },
     ReasoningContent(Thought<'a>),
+    CachePoint(CachePoint),
 }
 
 #[derive(Debug, Serialize)]

@@ -4,26 +4,28 @@ use serde::{Serialize, Serializer, ser::SerializeStruct};
 use serde_json::{Value, json};
 use turnwright_core::ToolDefinition;
 
+use super::cache::CachePoint;
 use crate::{LlmRequest, ToolChoice};
 
 /// The field that names the tools.
 pub(super) const TOOL_CONFIG: &str = "toolConfig";
 
 /// The tools, and which of them must be called.
-pub(super) struct Tools<'a>(&'a LlmRequest);
+pub(super) struct Tools<'a>(&'a LlmRequest, Option<CachePoint>);
 
 impl<'a> Tools<'a> {
     /// Nothing when no tool may be called.
     pub(super) fn of(request: &'a LlmRequest) -> Option<Self> {
         let may_call = !request.tools.is_empty() && request.tool_choice != ToolChoice::None;
-        may_call.then_some(Self(request))
+        may_call.then_some(Self(request, CachePoint::of(request.cache)))
     }
 }
 
 impl Serialize for Tools<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut config = serializer.serialize_struct("Tools", 2)?;
-        let tools: Vec<_> = self.0.tools.iter().map(|tool| Tool::of(tool)).collect();
+        let tools = self.0.tools.iter().map(|tool| Tool::of(tool));
+        let tools: Vec<_> = tools.chain(self.1.map(Tool::CachePoint)).collect();
         config.serialize_field("tools", &tools)?;
         // Without a word of it the model decides; not every model takes the word.
         match &self.0.tool_choice {
@@ -48,6 +50,7 @@ enum Tool<'a> {
         description: &'a str,
         input_schema: Schema<'a>,
     },
+    CachePoint(CachePoint),
 }
 
 #[derive(Serialize)]
@@ -62,28 +65,22 @@ impl<'a> Tool<'a> {
     }
 }
 
-/// Limits and sampling.
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct Inference<'a> {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    max_tokens: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    temperature: Option<f64>,
-    #[serde(skip_serializing_if = "<[_]>::is_empty")]
-    stop_sequences: &'a [String],
+/// Limits and sampling, as far as the request says.
+pub(super) fn inference(request: &LlmRequest) -> [(&'static str, Option<Value>); 4] {
+    [
+        ("maxTokens", request.max_output_tokens.map(Value::from)),
+        ("temperature", request.temperature.map(Value::from)),
+        ("topP", request.top_p.map(Value::from)),
+        ("stopSequences", (!request.stop.is_empty()).then(|| request.stop.as_slice().into())),
+    ]
 }
 
-impl<'a> Inference<'a> {
-    /// Nothing when the request asks for nothing of it.
-    pub(super) fn of(request: &'a LlmRequest) -> Option<Self> {
-        let config = Self {
-            max_tokens: request.max_output_tokens,
-            temperature: request.temperature,
-            stop_sequences: &request.stop,
-        };
-        let is_set =
-            config.max_tokens.is_some() || config.temperature.is_some() || !config.stop_sequences.is_empty();
-        is_set.then_some(config)
-    }
+/// The form of the answer, if the request asks for one.
+pub(super) fn output(request: &LlmRequest) -> [(&'static str, Option<Value>); 1] {
+    let format = request.output.as_ref().map(|output| {
+        // A string, in which the schema is written.
+        let schema = json!({ "name": output.name, "schema": output.schema.to_string() });
+        json!({ "type": "json_schema", "structure": { "jsonSchema": schema } })
+    });
+    [("textFormat", format)]
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 use turnwright_core::{
     Concurrency, ImageRef, Interrupted, Message, MessageId, Part, Reasoning, Role, ToolCall, ToolDefinition,
     ToolResult,
@@ -107,7 +107,7 @@ fn fault_r1_28_equal_requests_give_equal_bytes_in_a_fixed_order() {
     assert_eq!(bytes, converse_body(&full().clone()).unwrap());
     let expected = concat!(
         r#"{"system":[{"text":"be brief"}],"messages":[{"role":"user","content":[{"text":"hi"}]}],"#,
-        r#""inferenceConfig":{"maxTokens":9,"temperature":0.5,"stopSequences":["END"]},"#,
+        r#""inferenceConfig":{"maxTokens":9,"stopSequences":["END"],"temperature":0.5},"#,
         r#""toolConfig":{"tools":[{"toolSpec":{"name":"t","description":"does it","inputSchema":{"json":"#,
         r#"{"properties":{"a":{},"b":{}},"type":"object"}}}}],"toolChoice":{"tool":{"name":"t"}}}}"#,
     );
@@ -125,12 +125,13 @@ fn what_is_not_asked_for_is_not_sent_nor_is_the_model() {
 
 #[test]
 fn extra_fields_come_last_and_win() {
-    let extra = json!({ "additionalModelRequestFields": { "top_k": 5 }, "inferenceConfig": { "topP": 0.5 } });
+    let extra = json!({ "additionalModelRequestFields": { "top_k": 5 }, "system": [], "inferenceConfig": { "maxTokens": 1 } });
     let Value::Object(extra) = extra else { unreachable!() };
     let text = String::from_utf8(converse_body(&LlmRequest { extra, ..full() }).unwrap()).unwrap();
-    let end = r#","additionalModelRequestFields":{"top_k":5},"inferenceConfig":{"topP":0.5}}"#;
-    assert!(text.ends_with(end), "{text}");
-    assert_eq!(text.matches("\"inferenceConfig\"").count(), 1);
+    assert!(text.ends_with(r#","additionalModelRequestFields":{"top_k":5},"system":[]}"#), "{text}");
+    let config = r#""inferenceConfig":{"maxTokens":1,"stopSequences":["END"],"temperature":0.5}"#;
+    assert!(text.contains(config), "{text}");
+    assert_eq!((text.matches("\"inferenceConfig\"").count(), text.matches("\"system\"").count()), (1, 1));
 }
 
 #[test]
