@@ -4,6 +4,7 @@
 mod calls;
 mod converse;
 mod events;
+mod ids;
 mod messages;
 mod responses;
 

@@ -8,6 +8,7 @@ pub mod eventstream;
 mod fields;
 mod finish;
 pub mod gemini;
+mod head;
 mod history;
 mod ids;
 mod limits;
@@ -17,11 +18,13 @@ mod names;
 pub mod ollama;
 pub mod responses;
 pub(crate) mod scan;
+mod sse_decoder;
 mod text;
 mod turns;
 mod usage;
 
 pub use limits::{MAX_ARGUMENT_BYTES, MAX_CALLS, MAX_LABEL_BYTES};
+pub use sse_decoder::SseDecoder;
 
 use crate::StreamItem;
 
