@@ -108,7 +108,7 @@ impl WireDecoder for ConverseDecoder {
         }
         match &self.bare {
             Some(bare) if !bare.body.trim_ascii().is_empty() => {
-                state.head.fail(state.head.reported(&bare.body), out)
+                state.head.fail(state.head.reported(&bare.body), out);
             }
             // Only the bill may be missing.
             None if state.finish.is_seen() => state.close(out),
