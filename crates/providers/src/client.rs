@@ -14,7 +14,7 @@ use crate::{exchange::exchange, format::Format, key::Key, setup::Setup, transpor
 /// A client that speaks one wire format over HTTP. Cheap to clone; clones share their connections.
 ///
 /// Use it by the name of its format: [`ChatClient`](crate::ChatClient). It never retries and never follows a redirect.
-/// Its limits are [`Timeouts`]; each has its own [`ErrorKind`](turnwright_core::ErrorKind). Dropping a stream closes its
+/// Its limits are [`Timeouts`](crate::Timeouts); each has its own [`ErrorKind`](turnwright_core::ErrorKind). Dropping a stream closes its
 /// connection.
 pub struct HttpClient<F>(Arc<Transport>, PhantomData<fn() -> F>);
 
