@@ -7,9 +7,10 @@ use turnwright_core::{ErrorInfo, TurnContext};
 use turnwright_llm_stream::{LlmClient, LlmRequest, StreamItem};
 
 use crate::{
-    Timeouts, base_url,
+    Recorder, Replayer, Timeouts, base_url,
     exchange::exchange,
     format::{Environment, Format},
+    recording::{Asked, Deck},
     transport::Transport,
 };
 
@@ -35,6 +36,8 @@ impl<F: Format> HttpClient<F> {
             headers: Vec::new(),
             timeouts: Timeouts::default(),
             provider: F::PROVIDER.into(),
+            recorder: None,
+            replayer: None,
             format: PhantomData,
         }
     }
@@ -79,7 +82,9 @@ impl<F: Format> LlmClient for HttpClient<F> {
     ) -> impl Stream<Item = StreamItem> + Send + 'static {
         let decoder = F::decoder(&self.0.provider, request, self.0.secrets.clone());
         let address = F::address(self.0.url.clone(), request);
-        exchange(self.0.clone(), address, ctx.sources().clock.clone(), F::body(request), decoder)
+        let asked = Asked { format: F::NAME, model: request.model.clone() };
+        let clock = ctx.sources().clock.clone();
+        exchange(self.0.clone(), address, clock, asked, F::body(request), decoder)
     }
 }
 
@@ -91,6 +96,8 @@ pub struct HttpClientBuilder<F> {
     headers: Vec<(String, String)>,
     timeouts: Timeouts,
     provider: String,
+    recorder: Option<Recorder>,
+    replayer: Option<Replayer>,
     format: PhantomData<fn() -> F>,
 }
 
@@ -127,15 +134,29 @@ impl<F: Format> HttpClientBuilder<F> {
         self
     }
 
+    /// Writes every exchange down. Several clients may share a recorder.
+    pub fn record(mut self, recorder: &Recorder) -> Self {
+        self.recorder = Some(recorder.clone());
+        self
+    }
+
+    /// Answers from recordings; nothing is sent, and no key is needed. Several clients may share a replayer.
+    pub fn replay(mut self, replayer: &Replayer) -> Self {
+        self.replayer = Some(replayer.clone());
+        self
+    }
+
     /// The client. Nothing is sent yet.
     ///
     /// # Errors
     /// [`ErrorKind::Configuration`](turnwright_core::ErrorKind::Configuration) when the base URL, the key or a header
-    /// cannot be used, with words that say what to change and never repeat the key.
+    /// cannot be used, with words that say what to change and never repeat the key; when it is to record and to replay at
+    /// once; and when none of the recordings to replay is of this format.
     pub fn build(self) -> Result<HttpClient<F>, ErrorInfo> {
         let url = base_url::endpoint(&self.base_url, F::PATH)?;
         let key = self.api_key.as_deref();
-        let transport = Transport::new::<F>(self.provider, url, key, &self.headers, self.timeouts)?;
+        let mut transport = Transport::new::<F>(self.provider, url, key, &self.headers, self.timeouts)?;
+        transport.deck = Deck::new(F::NAME, self.recorder, self.replayer)?;
         Ok(HttpClient(Arc::new(transport), PhantomData))
     }
 }
@@ -148,6 +169,8 @@ impl<F> Clone for HttpClientBuilder<F> {
             headers: self.headers.clone(),
             timeouts: self.timeouts,
             provider: self.provider.clone(),
+            recorder: self.recorder.clone(),
+            replayer: self.replayer.clone(),
             format: PhantomData,
         }
     }

@@ -18,6 +18,7 @@ use turnwright_llm_stream::{
 use crate::{
     limits::{Limit, Limits},
     reading::Reading,
+    recording::{Asked, Cut, Ending, Tape, answered_at},
     transport::{Transport, root_cause},
 };
 
@@ -30,12 +31,14 @@ pub(crate) fn exchange<D: WireDecoder + 'static>(
     transport: Arc<Transport>,
     to: Url,
     clock: Arc<dyn Clock>,
+    asked: Asked,
     body: Result<Vec<u8>, ErrorInfo>,
     decoder: D,
 ) -> impl Stream<Item = StreamItem> + Send + 'static {
     let (items, decoded) = (VecDeque::new(), Vec::new());
     let phase = Phase::Send(body.map(|body| (to, body)));
-    let call = Exchange { transport, clock, decoder, items, decoded, phase };
+    let tape = Tape::default();
+    let call = Exchange { transport, clock, asked, tape, decoder, items, decoded, phase };
     stream::unfold(Box::new(call), |mut call| async move {
         loop {
             if let Some(item) = call.items.pop_front() {
@@ -52,6 +55,9 @@ pub(crate) fn exchange<D: WireDecoder + 'static>(
 struct Exchange<D> {
     transport: Arc<Transport>,
     clock: Arc<dyn Clock>,
+    asked: Asked,
+    /// Writes the exchange down, if it is to be.
+    tape: Tape,
     decoder: D,
     items: VecDeque<StreamItem>,
     /// Where the decoder writes; kept for its capacity.
@@ -80,21 +86,41 @@ impl<D: WireDecoder> Exchange<D> {
     async fn send(&mut self, to: Url, body: Vec<u8>) {
         let limits = Limits::new(self.transport.timeouts, self.clock.instant());
         let (deadline, limit) = limits.next();
-        let response = match timeout_at(deadline, self.transport.send(to, body)).await {
+        let response = match timeout_at(deadline, self.answer(to, body)).await {
             Ok(Ok(response)) => response,
-            Ok(Err(error)) => return self.fail(error),
+            Ok(Err(Cut::Limit(limit))) => return self.over(limit),
+            Ok(Err(Cut::Failure(error))) => {
+                self.tape.end(|| Ending::NoAnswer { error: self.transport.finish_error(error.clone()) });
+                return self.fail(error);
+            }
             Err(_) => return self.over(limit),
         };
+        self.tape.answered(&response);
         match self.check(&response) {
             Answer::Stream => {
                 self.phase = Phase::Read(Reading::new(response.bytes_stream(), limits));
             }
-            Answer::Wrong(error) => self.fail(error),
+            Answer::Wrong(error) => {
+                self.tape.end(|| Ending::Enough);
+                self.fail(error);
+            }
             Answer::Refusal => {
                 let error = self.refusal(response, limits).await;
                 self.fail(error);
             }
         }
+    }
+
+    /// The head of the answer: from the network, or from a recording.
+    async fn answer(&mut self, to: Url, body: Vec<u8>) -> Result<Response, Cut> {
+        let Transport { deck, secrets, provider, .. } = &*self.transport;
+        if let Some(replayer) = deck.replayer() {
+            return replayer.answer(&self.asked, secrets, &body, &*self.clock).await;
+        }
+        if let Some(recorder) = deck.recorder() {
+            self.tape = recorder.begin(&self.asked, provider, secrets, &body, &self.clock);
+        }
+        self.transport.send(to, body).await.map_err(Cut::Failure)
     }
 
     fn check(&self, response: &Response) -> Answer {
@@ -129,15 +155,23 @@ impl<D: WireDecoder> Exchange<D> {
     async fn refusal(&mut self, response: Response, limits: Limits) -> ErrorInfo {
         let status = response.status().as_u16();
         let head = response.headers().clone();
+        let now = answered_at(&response).unwrap_or_else(|| self.clock.now());
         // The status is known: the words are not worth a long wait.
         let words = REFUSAL_BODY.min(self.transport.timeouts.first_byte);
         let deadline = limits.next().0.min(self.clock.instant() + words);
         let mut body = Vec::new();
         let mut chunks = Box::pin(response.bytes_stream());
-        while let Ok(Some(Ok(chunk))) = timeout_at(deadline, chunks.next()).await {
+        loop {
+            let chunk = match timeout_at(deadline, chunks.next()).await {
+                Ok(Some(Ok(chunk))) => chunk,
+                Ok(None) => break self.tape.end(|| Ending::End),
+                Ok(Some(Err(error))) => break self.tape.end(|| Ending::broken(&error)),
+                Err(_) => break self.tape.end(|| Ending::Enough),
+            };
+            self.tape.piece(&chunk);
             body.extend_from_slice(&chunk[..chunk.len().min(MAX_BODY_BYTES - body.len())]);
             if body.len() == MAX_BODY_BYTES || self.clock.instant() >= deadline {
-                break;
+                break self.tape.end(|| Ending::Enough);
             }
         }
         let text = |name: &HeaderName| head.get(name).and_then(|value| value.to_str().ok());
@@ -149,7 +183,7 @@ impl<D: WireDecoder> Exchange<D> {
             retry_after_ms: text(&HeaderName::from_static("retry-after-ms")),
             body: &body,
             secrets: &self.transport.secrets,
-            now: self.clock.now(),
+            now,
         }
         .classify()
     }
@@ -165,11 +199,25 @@ impl<D: WireDecoder> Exchange<D> {
         };
         match next {
             Err(limit) => return self.over(limit),
-            Ok(None) => return self.end(None),
-            Ok(Some(Err(error))) => return self.end(Some(&error)),
-            Ok(Some(Ok(bytes))) => self.decoder.feed(&bytes, &mut self.decoded),
+            Ok(None) => {
+                self.tape.end(|| Ending::End);
+                return self.end(None);
+            }
+            Ok(Some(Err(error))) => {
+                self.tape.end(|| Ending::broken(&error));
+                return match Cut::of(&error) {
+                    Some(Cut::Limit(limit)) => self.over(limit),
+                    Some(Cut::Failure(error)) => self.fail(error),
+                    None => self.end(Some(&error)),
+                };
+            }
+            Ok(Some(Ok(bytes))) => {
+                self.tape.piece(&bytes);
+                self.decoder.feed(&bytes, &mut self.decoded);
+            }
         }
         if self.decoder.is_done() {
+            self.tape.end(|| Ending::Enough);
             // The end of the body mostly lies in the same packet: taking it gives the connection back to the pool.
             let _ = reading.body.next().now_or_never();
             self.phase = Phase::Done;
@@ -201,6 +249,7 @@ impl<D: WireDecoder> Exchange<D> {
     }
 
     fn over(&mut self, limit: Limit) {
+        self.tape.end(|| limit.into());
         match limit {
             Limit::Drained => self.end(None),
             Limit::Failure(kind, after) => {

@@ -3,6 +3,8 @@
 //! - [`HttpClient`]: the client, one type a [`Format`]; [`ChatClient`] speaks chat completions, as OpenAI and the many
 //!   servers compatible with it do; [`ResponsesClient`] speaks Responses.
 //! - [`Timeouts`]: how long a client waits for what.
+//! - [`Recorder`] and [`Replayer`]: exchanges written down, and answered from there without a network; [`Recording`]
+//!   is one of them.
 //!
 //! A client only speaks HTTP: what the bytes mean is decided by the decoders of [`turnwright_llm_stream::wire`].
 //! It never retries, never follows a redirect, and its keys are in no log, error or debug output. Dropping its stream
@@ -23,9 +25,11 @@ mod exchange;
 mod format;
 mod limits;
 mod reading;
+mod recording;
 mod timeouts;
 mod transport;
 
 pub use client::{HttpClient, HttpClientBuilder};
 pub use format::{Chat, ChatClient, Format, Responses, ResponsesClient};
+pub use recording::{Recorder, Recording, Replayer};
 pub use timeouts::Timeouts;

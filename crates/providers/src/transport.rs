@@ -11,6 +11,7 @@ use turnwright_llm_stream::classify::Secrets;
 use crate::{
     Timeouts, base_url,
     format::{Format, KeyHeader},
+    recording::Deck,
 };
 
 pub(crate) struct Transport {
@@ -21,6 +22,7 @@ pub(crate) struct Transport {
     pub(crate) url: Url,
     headers: HeaderMap,
     pub(crate) secrets: Secrets,
+    pub(crate) deck: Deck,
 }
 
 impl Transport {
@@ -71,7 +73,7 @@ impl Transport {
         let client = builder
             .build()
             .map_err(|e| configuration(format!("the HTTP client cannot be set up: {}", root_cause(&e))))?;
-        Ok(Self { provider, timeouts, client, url, headers, secrets })
+        Ok(Self { provider, timeouts, client, url, headers, secrets, deck: Deck::default() })
     }
 
     /// Sends a request and waits for the head of the answer.

@@ -3,5 +3,6 @@
 
 mod faults;
 mod formats;
+mod recording;
 mod requests;
 mod support;
