@@ -12,6 +12,7 @@ use crate::{
     approval,
     args::{AgentArgs, ProviderName, TimeoutArgs},
     refusal::Refusal,
+    tape::Tape,
     tools::{self, Workspace},
 };
 
@@ -29,8 +30,8 @@ pub(crate) fn is_provider_configured() -> bool {
 }
 
 /// The agent these options describe.
-pub(crate) fn build(args: &AgentArgs) -> Result<Agent, Refusal> {
-    finish(builder(args, model(args)?)?)
+pub(crate) fn build(args: &AgentArgs, tape: &Tape) -> Result<Agent, Refusal> {
+    finish(builder(args, model(args, tape)?)?)
 }
 
 /// An agent with this model, and everything else as these options say.
@@ -83,9 +84,9 @@ pub(crate) fn has_provider(args: &AgentArgs) -> bool {
     var(KEY).is_some() || base_url(args).is_some()
 }
 
-pub(crate) fn model(args: &AgentArgs) -> Result<ModelHandle, Refusal> {
+pub(crate) fn model(args: &AgentArgs, tape: &Tape) -> Result<ModelHandle, Refusal> {
     let (key, base_url) = (var(KEY), base_url(args));
-    if key.is_none() && base_url.is_none() {
+    if key.is_none() && base_url.is_none() && !tape.is_replay() {
         return Err(Refusal::new("no provider is configured").hint(format!(
             "set {KEY}, or for a server without keys {BASE_URL} or --base-url; `turnwright` alone demonstrates \
              itself without a provider"
@@ -97,8 +98,10 @@ pub(crate) fn model(args: &AgentArgs) -> Result<ModelHandle, Refusal> {
     };
     let timeouts = timeouts(&args.timeouts);
     match args.provider {
-        ProviderName::Openai => client(ChatClient::builder(), key, base_url, timeouts, model),
-        ProviderName::OpenaiResponses => client(ResponsesClient::builder(), key, base_url, timeouts, model),
+        ProviderName::Openai => client(tape.put(ChatClient::builder()), key, base_url, timeouts, model),
+        ProviderName::OpenaiResponses => {
+            client(tape.put(ResponsesClient::builder()), key, base_url, timeouts, model)
+        }
     }
 }
 
@@ -117,7 +120,7 @@ fn client<F: Format>(
         client = client.base_url(base_url);
     }
     let client = client.build().map_err(|ErrorInfo { message, .. }| {
-        Refusal::new(message).hint("check --base-url, OPENAI_BASE_URL and OPENAI_API_KEY")
+        Refusal::new(message).hint("check --provider, --base-url, OPENAI_BASE_URL and OPENAI_API_KEY")
     })?;
     Ok(ModelHandle::new(client, model))
 }
