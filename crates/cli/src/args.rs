@@ -12,10 +12,14 @@ use crate::{decode, exit};
 
 const ENVIRONMENT: &str = "\
 Environment:
-  OPENAI_API_KEY    the key, sent as a bearer token to the base URL
-  OPENAI_BASE_URL   the base URL, where --base-url is not given; a server of your own needs no key
-  NO_COLOR          no colour, unless --color says otherwise
-  TURNWRIGHT_*      every option, as shown beside it; the command line wins";
+  OPENAI_API_KEY     the key of OpenAI, sent to the base URL
+  OPENAI_BASE_URL    the base URL, where --base-url is not given; a server of your own needs no key
+  ANTHROPIC_API_KEY, ANTHROPIC_BASE_URL         the same for --provider anthropic
+  GEMINI_API_KEY (or GOOGLE_API_KEY), GOOGLE_GEMINI_BASE_URL          for gemini
+  OLLAMA_HOST, OLLAMA_API_KEY                   for ollama, which needs neither
+  HTTPS_PROXY, HTTP_PROXY, ALL_PROXY, NO_PROXY  the way to servers elsewhere
+  NO_COLOR           no colour, unless --color says otherwise
+  TURNWRIGHT_*       every option, as shown beside it; the command line wins";
 
 /// Runs turns of an LLM agent.
 ///
@@ -147,8 +151,8 @@ pub(crate) struct AgentArgs {
     /// Which API to speak.
     #[arg(long, value_name = "NAME", default_value = "openai", env = "TURNWRIGHT_PROVIDER")]
     pub(crate) provider: ProviderName,
-    /// The server, up to and without what the API adds (`/chat/completions`, `/responses`), for example
-    /// http://127.0.0.1:8080/v1; OPENAI_BASE_URL by default.
+    /// The server, up to and without what the API adds (`/chat/completions`, `/responses`, `/messages`), for example
+    /// http://127.0.0.1:8080/v1; by default as the environment says, else the provider's own.
     #[arg(long, value_name = "URL", env = "TURNWRIGHT_BASE_URL", hide_env_values = true)]
     pub(crate) base_url: Option<String>,
     /// The model, by the provider's name for it. There is no default.
@@ -180,7 +184,23 @@ pub(crate) struct AgentArgs {
     #[arg(long, value_name = "DIR", env = "TURNWRIGHT_REPLAY")]
     pub(crate) replay: Option<PathBuf>,
     #[command(flatten)]
+    pub(crate) key: KeyArgs,
+    #[command(flatten)]
     pub(crate) timeouts: TimeoutArgs,
+}
+
+/// The key of the provider where no variable holds it, and whom to trust.
+#[derive(Debug, Args)]
+pub(crate) struct KeyArgs {
+    /// The file the key is in, read for each call. It wins over a variable.
+    #[arg(long, value_name = "FILE", env = "TURNWRIGHT_API_KEY_FILE", conflicts_with = "api_key_command")]
+    pub(crate) api_key_file: Option<PathBuf>,
+    /// A command of the shell that prints the key. It runs when a call needs the key, every five minutes at most.
+    #[arg(long, value_name = "COMMAND", env = "TURNWRIGHT_API_KEY_COMMAND", hide_env_values = true)]
+    pub(crate) api_key_command: Option<String>,
+    /// Certificates in PEM form to trust beside those of the system.
+    #[arg(long, value_name = "FILE", env = "TURNWRIGHT_CA_FILE")]
+    pub(crate) ca_file: Option<PathBuf>,
 }
 
 /// How long a provider may take.
@@ -208,6 +228,12 @@ pub(crate) enum ProviderName {
     Openai,
     /// Responses: OpenAI, and servers compatible with it.
     OpenaiResponses,
+    /// Anthropic's Messages, and servers compatible with them.
+    Anthropic,
+    /// Google's Gemini.
+    Gemini,
+    /// Ollama, by its own API.
+    Ollama,
 }
 
 /// No limit may lie beyond what clocks can add to now.

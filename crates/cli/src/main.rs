@@ -11,6 +11,7 @@ mod exit;
 mod keyboard;
 mod output;
 mod plan;
+mod provider;
 mod refusal;
 mod run;
 mod signals;
@@ -64,7 +65,7 @@ fn dispatch(global: &Global, command: Option<Command>) -> Result<ExitCode, Refus
         Some(Command::Decode(args)) => decode::run(global, &args),
         Some(Command::Plan(args)) => plan::show(global, &args.agent),
         Some(Command::Doctor(args)) => block_on(doctor::examine(global, &args.agent)),
-        None if !agent::is_provider_configured() => block_on(demo::run(global)),
+        None if !provider::is_configured() => block_on(demo::run(global)),
         None if io::stdin().is_terminal() && io::stdout().is_terminal() => {
             // Whatever was given is for every command.
             let Cli { global, command } = Cli::parse_from(env::args_os().chain(["chat".into()]));

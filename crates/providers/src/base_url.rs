@@ -3,11 +3,12 @@
 use reqwest::Url;
 use turnwright_core::{ErrorInfo, ErrorKind};
 
-/// The address below a base URL.
+/// The address below a base URL. The version is a part of the path that people may have given or not: it is added when
+/// the base URL names none.
 ///
 /// # Errors
 /// [`ErrorKind::Configuration`] when the base URL is none. The message does not repeat credentials.
-pub(crate) fn endpoint(base_url: &str, path: &str) -> Result<Url, ErrorInfo> {
+pub(crate) fn endpoint(base_url: &str, version: &str, path: &str) -> Result<Url, ErrorInfo> {
     let base_url = base_url.trim();
     let wrong = |why: String| Err(ErrorInfo::new(ErrorKind::Configuration, why));
     if base_url.is_empty() {
@@ -30,12 +31,19 @@ pub(crate) fn endpoint(base_url: &str, path: &str) -> Result<Url, ErrorInfo> {
         return wrong("the base URL has a query or a fragment; it must end with its path".into());
     }
     let base_path = url.path().trim_end_matches('/');
-    if base_path.ends_with(path) {
+    if !path.is_empty() && base_path.ends_with(path) {
         return wrong(format!("the base URL ends with {path}; leave that out, it is added"));
     }
-    let full = format!("{base_path}{path}");
+    let has_version = base_path.ends_with(version) || base_path.split('/').any(is_version);
+    let version = if has_version { "" } else { version };
+    let full = format!("{base_path}{version}{path}");
     url.set_path(&full);
     Ok(url)
+}
+
+/// `v1`, `v1beta` and the like.
+fn is_version(segment: &str) -> bool {
+    segment.strip_prefix('v').is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
 }
 
 /// Whether the address is this machine's own, which no proxy can reach for us.
@@ -53,9 +61,26 @@ mod tests {
     #[test]
     fn a_base_url_may_end_with_slashes_and_have_a_path() {
         for base in ["http://h:1/v1", " http://h:1/v1/ ", "http://h:1/v1//"] {
-            assert_eq!(endpoint(base, PATH).unwrap().as_str(), "http://h:1/v1/chat/completions");
+            assert_eq!(endpoint(base, "", PATH).unwrap().as_str(), "http://h:1/v1/chat/completions");
         }
-        assert_eq!(endpoint("https://h", PATH).unwrap().as_str(), "https://h/chat/completions");
+        assert_eq!(endpoint("https://h", "", PATH).unwrap().as_str(), "https://h/chat/completions");
+    }
+
+    #[test]
+    fn a_version_is_added_where_the_base_url_has_none() {
+        for (base, expected) in [
+            ("https://h", "https://h/v1/messages"),
+            ("https://h/v1/", "https://h/v1/messages"),
+            ("https://h/v1beta/x", "https://h/v1beta/x/messages"),
+            ("https://h/anthropic", "https://h/anthropic/v1/messages"),
+            ("https://h/vertex", "https://h/vertex/v1/messages"),
+        ] {
+            assert_eq!(endpoint(base, "/v1", "/messages").unwrap().as_str(), expected);
+        }
+        for base in ["http://h:11434", "http://h:11434/api/"] {
+            assert_eq!(endpoint(base, "/api", "/chat").unwrap().as_str(), "http://h:11434/api/chat");
+        }
+        assert_eq!(endpoint("http://h", "/v1beta", "").unwrap().as_str(), "http://h/v1beta");
     }
 
     #[test]
@@ -73,7 +98,7 @@ mod tests {
             ("http://h/v1/chat/completions/", "leave that out"),
         ];
         for (base, words) in table {
-            let error = endpoint(base, PATH).unwrap_err();
+            let error = endpoint(base, "", PATH).unwrap_err();
             assert_eq!(error.kind, ErrorKind::Configuration);
             assert!(error.message.contains(words), "{base}: {error}");
             assert!(!error.message.contains("secret"), "{base}: {error}");
@@ -88,7 +113,7 @@ mod tests {
             ("http://[::1]:8", true),
             ("http://h", false),
         ] {
-            assert_eq!(is_loopback(&endpoint(base, PATH).unwrap()), expected, "{base}");
+            assert_eq!(is_loopback(&endpoint(base, "", PATH).unwrap()), expected, "{base}");
         }
     }
 }

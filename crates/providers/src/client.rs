@@ -1,17 +1,16 @@
 //! One client for every format.
 
+mod builder;
+
 use std::{fmt, marker::PhantomData, sync::Arc};
 
 use futures::Stream;
-use turnwright_core::{ErrorInfo, TurnContext};
+use turnwright_core::{ErrorInfo, ErrorKind, TurnContext};
 use turnwright_llm_stream::{LlmClient, LlmRequest, StreamItem};
 
+pub use self::builder::HttpClientBuilder;
 use crate::{
-    Recorder, Replayer, Timeouts, base_url,
-    exchange::exchange,
-    format::{Environment, Format},
-    recording::{Asked, Deck},
-    transport::Transport,
+    exchange::exchange, format::Format, key::Key, recording::Asked, setup::Setup, transport::Transport,
 };
 
 /// A client that speaks one wire format over HTTP. Cheap to clone; clones share their connections.
@@ -30,35 +29,29 @@ impl<F> Clone for HttpClient<F> {
 impl<F: Format> HttpClient<F> {
     /// Sets up a client.
     pub fn builder() -> HttpClientBuilder<F> {
-        HttpClientBuilder {
-            base_url: F::BASE_URL.into(),
-            api_key: None,
-            headers: Vec::new(),
-            timeouts: Timeouts::default(),
-            provider: F::PROVIDER.into(),
-            recorder: None,
-            replayer: None,
-            format: PhantomData,
-        }
+        HttpClientBuilder::new(Setup::new(F::PROVIDER, F::BASE_URL))
     }
 
     /// A client as the environment says; the format's page names its variables. With a base URL the key may be missing, as
     /// local servers want none.
     ///
     /// # Errors
-    /// [`ErrorKind::Configuration`](turnwright_core::ErrorKind::Configuration) when nothing is set, and as
-    /// [`HttpClientBuilder::build`].
+    /// [`ErrorKind::Configuration`] when nothing is set that must be, and as [`HttpClientBuilder::build`].
     pub fn from_env() -> Result<Self, ErrorInfo> {
         Self::from_vars(|name| std::env::var(name).ok())
     }
 
-    pub(crate) fn from_vars(var: impl Fn(&str) -> Option<String>) -> Result<Self, ErrorInfo> {
-        let var = |name: &str| var(name).filter(|value| !value.trim().is_empty());
-        let Environment { key, base_url } = F::environment(&var)?;
-        let mut builder = Self::builder();
-        builder.api_key = key;
-        if let Some(base_url) = base_url {
-            builder.base_url = base_url;
+    /// Where requests go: the base URL with what the format adds to it, but for the model where that is a part of it.
+    pub fn url(&self) -> &str {
+        self.0.url.as_str()
+    }
+
+    fn from_vars(var: impl Fn(&str) -> Option<String>) -> Result<Self, ErrorInfo> {
+        let builder = Self::builder().environment(var)?;
+        if F::NEEDS_KEY && matches!(builder.setup.key, Key::None) && builder.setup.base_url == F::BASE_URL {
+            let (key, base_url) = (F::KEY_VARS.join(" or "), F::BASE_URL_VARS.join(" or "));
+            let message = format!("{key} is not set; for a server without keys set {base_url}");
+            return Err(ErrorInfo::new(ErrorKind::Configuration, message));
         }
         builder.build()
     }
@@ -80,108 +73,12 @@ impl<F: Format> LlmClient for HttpClient<F> {
         ctx: &TurnContext,
         request: &LlmRequest,
     ) -> impl Stream<Item = StreamItem> + Send + 'static {
-        let decoder = F::decoder(&self.0.provider, request, self.0.secrets.clone());
+        let decoder = F::decoder(&self.0.provider, request);
+        let decoder = move |secrets| F::redacting(decoder, secrets);
         let address = F::address(self.0.url.clone(), request);
         let asked = Asked { format: F::NAME, model: request.model.clone() };
         let clock = ctx.sources().clock.clone();
         exchange(self.0.clone(), address, clock, asked, F::body(request), decoder)
-    }
-}
-
-/// Builds an [`HttpClient`].
-#[must_use]
-pub struct HttpClientBuilder<F> {
-    base_url: String,
-    api_key: Option<String>,
-    headers: Vec<(String, String)>,
-    timeouts: Timeouts,
-    provider: String,
-    recorder: Option<Recorder>,
-    replayer: Option<Replayer>,
-    format: PhantomData<fn() -> F>,
-}
-
-impl<F: Format> HttpClientBuilder<F> {
-    /// The address up to and without what the format adds to it (`/chat/completions`, for example), such as
-    /// `http://127.0.0.1:8080/v1`. That of the provider who defined the format by default.
-    pub fn base_url(mut self, base_url: impl Into<String>) -> Self {
-        self.base_url = base_url.into();
-        self
-    }
-
-    /// The key, sent where the format wants it. White space round it is dropped; without it none is sent.
-    pub fn api_key(mut self, key: impl Into<String>) -> Self {
-        self.api_key = Some(key.into());
-        self
-    }
-
-    /// A further header for every request. It replaces one of the client's own of the same name; its value is treated
-    /// as a secret.
-    pub fn header(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
-        self.headers.push((name.into(), value.into()));
-        self
-    }
-
-    /// How long to wait for what.
-    pub fn timeouts(mut self, timeouts: Timeouts) -> Self {
-        self.timeouts = timeouts;
-        self
-    }
-
-    /// The provider's name in errors and traces. That of who defined the format by default.
-    pub fn provider(mut self, name: impl Into<String>) -> Self {
-        self.provider = name.into();
-        self
-    }
-
-    /// Writes every exchange down. Several clients may share a recorder.
-    pub fn record(mut self, recorder: &Recorder) -> Self {
-        self.recorder = Some(recorder.clone());
-        self
-    }
-
-    /// Answers from recordings; nothing is sent, and no key is needed. Several clients may share a replayer.
-    pub fn replay(mut self, replayer: &Replayer) -> Self {
-        self.replayer = Some(replayer.clone());
-        self
-    }
-
-    /// The client. Nothing is sent yet.
-    ///
-    /// # Errors
-    /// [`ErrorKind::Configuration`](turnwright_core::ErrorKind::Configuration) when the base URL, the key or a header
-    /// cannot be used, with words that say what to change and never repeat the key; when it is to record and to replay at
-    /// once; and when none of the recordings to replay is of this format.
-    pub fn build(self) -> Result<HttpClient<F>, ErrorInfo> {
-        let url = base_url::endpoint(&self.base_url, F::PATH)?;
-        let key = self.api_key.as_deref();
-        let mut transport = Transport::new::<F>(self.provider, url, key, &self.headers, self.timeouts)?;
-        transport.deck = Deck::new(F::NAME, self.recorder, self.replayer)?;
-        Ok(HttpClient(Arc::new(transport), PhantomData))
-    }
-}
-
-impl<F> Clone for HttpClientBuilder<F> {
-    fn clone(&self) -> Self {
-        Self {
-            base_url: self.base_url.clone(),
-            api_key: self.api_key.clone(),
-            headers: self.headers.clone(),
-            timeouts: self.timeouts,
-            provider: self.provider.clone(),
-            recorder: self.recorder.clone(),
-            replayer: self.replayer.clone(),
-            format: PhantomData,
-        }
-    }
-}
-
-impl<F> fmt::Debug for HttpClientBuilder<F> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("HttpClientBuilder")
-            .field("provider", &self.provider)
-            .field("timeouts", &self.timeouts)
-            .finish_non_exhaustive()
     }
 }
 

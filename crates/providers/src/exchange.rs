@@ -4,14 +4,14 @@ use std::{collections::VecDeque, future::poll_fn, sync::Arc, time::Duration};
 
 use futures::{FutureExt, Stream, StreamExt, stream};
 use reqwest::{
-    Response, Url,
-    header::{CONTENT_TYPE, HeaderName, LOCATION, RETRY_AFTER},
+    Response, StatusCode, Url,
+    header::{CONTENT_TYPE, HeaderMap, HeaderName, LOCATION, RETRY_AFTER},
 };
-use tokio::time::timeout_at;
+use tokio::{sync::OwnedSemaphorePermit, time::timeout_at};
 use turnwright_core::{Clock, ErrorInfo, ErrorKind};
 use turnwright_llm_stream::{
     LlmEvent, StreamItem,
-    classify::{HttpFailure, MAX_BODY_BYTES},
+    classify::{HttpFailure, MAX_BODY_BYTES, Secrets},
     wire::WireDecoder,
 };
 
@@ -19,26 +19,26 @@ use crate::{
     limits::{Limit, Limits},
     reading::Reading,
     recording::{Asked, Cut, Ending, Tape, answered_at},
-    transport::{Transport, root_cause},
+    transport::{Credentials, Transport, root_cause},
 };
 
 /// How long the body of a refusal may take.
 const REFUSAL_BODY: Duration = Duration::from_secs(5);
 
-/// Makes the call when polled. The connection is closed when the stream is dropped, and before the terminal event is
-/// yielded.
+/// Makes the call when polled: waits until it may run, fetches the key, sends, reads. The connection is closed when the
+/// stream is dropped, and before the terminal event is yielded.
 pub(crate) fn exchange<D: WireDecoder + 'static>(
     transport: Arc<Transport>,
     to: Url,
     clock: Arc<dyn Clock>,
     asked: Asked,
     body: Result<Vec<u8>, ErrorInfo>,
-    decoder: D,
+    decoder: impl FnOnce(Secrets) -> D + Send + 'static,
 ) -> impl Stream<Item = StreamItem> + Send + 'static {
-    let (items, decoded) = (VecDeque::new(), Vec::new());
-    let phase = Phase::Send(body.map(|body| (to, body)));
+    let (items, decoded, secrets) = (VecDeque::new(), Vec::new(), Secrets::default());
+    let phase = Phase::Send(body.map(|body| Call { to, body, decoder }));
     let tape = Tape::default();
-    let call = Exchange { transport, clock, asked, tape, decoder, items, decoded, phase };
+    let call = Exchange { transport, clock, asked, tape, secrets, items, decoded, phase, slot: None };
     stream::unfold(Box::new(call), |mut call| async move {
         loop {
             if let Some(item) = call.items.pop_front() {
@@ -52,45 +52,71 @@ pub(crate) fn exchange<D: WireDecoder + 'static>(
     })
 }
 
-struct Exchange<D> {
+struct Exchange<M, D> {
     transport: Arc<Transport>,
     clock: Arc<dyn Clock>,
     asked: Asked,
     /// Writes the exchange down, if it is to be.
     tape: Tape,
-    decoder: D,
+    /// What no error may repeat.
+    secrets: Secrets,
     items: VecDeque<StreamItem>,
     /// Where the decoder writes; kept for its capacity.
     decoded: Vec<StreamItem>,
-    phase: Phase,
+    phase: Phase<M, D>,
+    /// The right to run, until the call is over.
+    slot: Option<OwnedSemaphorePermit>,
 }
 
-enum Phase {
-    Send(Result<(Url, Vec<u8>), ErrorInfo>),
-    Read(Reading),
+enum Phase<M, D> {
+    Send(Result<Call<M>, ErrorInfo>),
+    Read(Reading, D),
     Done,
 }
 
-impl<D: WireDecoder> Exchange<D> {
+struct Call<M> {
+    to: Url,
+    body: Vec<u8>,
+    /// Makes the decoder, once it is known what it must keep secret.
+    decoder: M,
+}
+
+impl<D: WireDecoder, M: FnOnce(Secrets) -> D> Exchange<M, D> {
     async fn step(&mut self) {
-        if let Phase::Read(_) = self.phase {
-            return self.read().await;
+        if let Phase::Read(..) = self.phase {
+            self.read().await;
+        } else {
+            match std::mem::replace(&mut self.phase, Phase::Done) {
+                Phase::Send(Ok(call)) => self.send(call).await,
+                Phase::Send(Err(error)) => self.fail(error),
+                Phase::Read(..) | Phase::Done => {}
+            }
         }
-        match std::mem::replace(&mut self.phase, Phase::Done) {
-            Phase::Send(Ok((to, body))) => self.send(to, body).await,
-            Phase::Send(Err(error)) => self.fail(error),
-            Phase::Read(_) | Phase::Done => {}
+        if matches!(self.phase, Phase::Done) {
+            self.slot = None;
         }
     }
 
-    async fn send(&mut self, to: Url, body: Vec<u8>) {
+    async fn send(&mut self, Call { to, body, decoder }: Call<M>) {
+        match self.transport.slot().await {
+            Ok(slot) => self.slot = slot,
+            Err(error) => return self.fail(error),
+        }
+        let headers = match self.transport.credentials(&*self.clock).await {
+            Ok(Credentials { headers, secrets }) => {
+                self.secrets = secrets;
+                headers
+            }
+            Err(error) => return self.fail(error),
+        };
         let limits = Limits::new(self.transport.timeouts, self.clock.instant());
         let (deadline, limit) = limits.next();
-        let response = match timeout_at(deadline, self.answer(to, body)).await {
+        let response = match timeout_at(deadline, self.answer(to, headers, body)).await {
             Ok(Ok(response)) => response,
             Ok(Err(Cut::Limit(limit))) => return self.over(limit),
             Ok(Err(Cut::Failure(error))) => {
-                self.tape.end(|| Ending::NoAnswer { error: self.transport.finish_error(error.clone()) });
+                let finished = || self.transport.finish_error(error.clone(), &self.secrets);
+                self.tape.end(|| Ending::NoAnswer { error: finished() });
                 return self.fail(error);
             }
             Err(_) => return self.over(limit),
@@ -98,7 +124,8 @@ impl<D: WireDecoder> Exchange<D> {
         self.tape.answered(&response);
         match self.check(&response) {
             Answer::Stream => {
-                self.phase = Phase::Read(Reading::new(response.bytes_stream(), limits));
+                let reading = Reading::new(response.bytes_stream(), limits);
+                self.phase = Phase::Read(reading, decoder(self.secrets.clone()));
             }
             Answer::Wrong(error) => {
                 self.tape.end(|| Ending::Enough);
@@ -112,15 +139,15 @@ impl<D: WireDecoder> Exchange<D> {
     }
 
     /// The head of the answer: from the network, or from a recording.
-    async fn answer(&mut self, to: Url, body: Vec<u8>) -> Result<Response, Cut> {
-        let Transport { deck, secrets, provider, .. } = &*self.transport;
+    async fn answer(&mut self, to: Url, headers: HeaderMap, body: Vec<u8>) -> Result<Response, Cut> {
+        let Transport { deck, provider, .. } = &*self.transport;
         if let Some(replayer) = deck.replayer() {
-            return replayer.answer(&self.asked, secrets, &body, &*self.clock).await;
+            return replayer.answer(&self.asked, &self.secrets, &body, &*self.clock).await;
         }
         if let Some(recorder) = deck.recorder() {
-            self.tape = recorder.begin(&self.asked, provider, secrets, &body, &self.clock);
+            self.tape = recorder.begin(&self.asked, provider, &self.secrets, &body, &self.clock);
         }
-        self.transport.send(to, body).await.map_err(Cut::Failure)
+        self.transport.send(to, headers, body).await.map_err(Cut::Failure)
     }
 
     fn check(&self, response: &Response) -> Answer {
@@ -154,6 +181,9 @@ impl<D: WireDecoder> Exchange<D> {
     /// Reads a refusal's body, as much of it as matters and comes in time, and says what it means.
     async fn refusal(&mut self, response: Response, limits: Limits) -> ErrorInfo {
         let status = response.status().as_u16();
+        if response.status() == StatusCode::UNAUTHORIZED {
+            self.transport.forget_key().await;
+        }
         let head = response.headers().clone();
         let now = answered_at(&response).unwrap_or_else(|| self.clock.now());
         // The status is known: the words are not worth a long wait.
@@ -182,7 +212,7 @@ impl<D: WireDecoder> Exchange<D> {
             retry_after: text(&RETRY_AFTER),
             retry_after_ms: text(&HeaderName::from_static("retry-after-ms")),
             body: &body,
-            secrets: &self.transport.secrets,
+            secrets: &self.secrets,
             now,
         }
         .classify()
@@ -190,7 +220,7 @@ impl<D: WireDecoder> Exchange<D> {
 
     /// Reads on. Leaves the phase when there is nothing more to read.
     async fn read(&mut self) {
-        let Phase::Read(reading) = &mut self.phase else { return };
+        let Phase::Read(reading, decoder) = &mut self.phase else { return };
         // A flood leaves no chance to a timer that is asked second.
         let (deadline, limit) = reading.limits.next();
         let next = match self.clock.instant() >= deadline {
@@ -213,25 +243,25 @@ impl<D: WireDecoder> Exchange<D> {
             }
             Ok(Some(Ok(bytes))) => {
                 self.tape.piece(&bytes);
-                self.decoder.feed(&bytes, &mut self.decoded);
+                decoder.feed(&bytes, &mut self.decoded);
             }
         }
-        if self.decoder.is_done() {
+        if decoder.is_done() {
             self.tape.end(|| Ending::Enough);
             // The end of the body mostly lies in the same packet: taking it gives the connection back to the pool.
             let _ = reading.body.next().now_or_never();
             self.phase = Phase::Done;
         } else {
-            reading.limits.note(self.clock.instant(), self.decoder.progress(), self.decoder.finish_seen());
+            reading.limits.note(self.clock.instant(), decoder.progress(), decoder.finish_seen());
         }
         self.publish();
     }
 
     /// The body ended, or broke off.
     fn end(&mut self, broken: Option<&reqwest::Error>) {
-        self.phase = Phase::Done;
-        let began = self.decoder.progress() > 0;
-        self.decoder.end(&mut self.decoded);
+        let Phase::Read(_, mut decoder) = std::mem::replace(&mut self.phase, Phase::Done) else { return };
+        let began = decoder.progress() > 0;
+        decoder.end(&mut self.decoded);
         if let (Some(cause), Some(StreamItem::Event(LlmEvent::StreamFailure(failure)))) =
             (broken, self.decoded.last_mut())
             && failure.error.kind == ErrorKind::Truncated
@@ -273,7 +303,7 @@ impl<D: WireDecoder> Exchange<D> {
     fn publish(&mut self) {
         for mut item in self.decoded.drain(..) {
             if let StreamItem::Event(LlmEvent::StreamFailure(failure)) = &mut item {
-                failure.error = self.transport.finish_error(failure.error.clone());
+                failure.error = self.transport.finish_error(failure.error.clone(), &self.secrets);
             }
             self.items.push_back(item);
         }

@@ -1,7 +1,8 @@
 //! HTTP clients for the wire formats of model providers.
 //!
-//! - [`HttpClient`]: the client, one type a [`Format`]; [`ChatClient`] speaks chat completions, as OpenAI and the many
-//!   servers compatible with it do; [`ResponsesClient`] speaks Responses.
+//! - [`HttpClient`]: the client, one type a [`Format`]. [`ChatClient`] speaks chat completions, as OpenAI and the many
+//!   servers compatible with it do; [`ResponsesClient`], [`MessagesClient`], [`GeminiClient`] and [`OllamaClient`] speak
+//!   what they are named after.
 //! - [`Timeouts`]: how long a client waits for what.
 //! - [`Recorder`] and [`Replayer`]: exchanges written down, and answered from there without a network; [`Recording`]
 //!   is one of them.
@@ -23,13 +24,18 @@ mod base_url;
 mod client;
 mod exchange;
 mod format;
+mod key;
 mod limits;
 mod reading;
 mod recording;
+mod setup;
 mod timeouts;
 mod transport;
 
 pub use client::{HttpClient, HttpClientBuilder};
-pub use format::{Chat, ChatClient, Format, Responses, ResponsesClient};
+pub use format::{
+    Chat, ChatClient, Format, Gemini, GeminiClient, Messages, MessagesClient, Ollama, OllamaClient,
+    Responses, ResponsesClient,
+};
 pub use recording::{Recorder, Recording, Replayer};
 pub use timeouts::Timeouts;

@@ -1,17 +1,24 @@
 //! What the calls of one client have in common: the connection pool, the address, the headers, the limits.
 
+use std::sync::Arc;
+
 use reqwest::{
     Client, Method, Request, Url,
     header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue},
-    redirect,
 };
-use turnwright_core::{ErrorInfo, ErrorKind};
+use tokio::{
+    sync::{OwnedSemaphorePermit, Semaphore},
+    time::timeout,
+};
+use turnwright_core::{Clock, ErrorInfo, ErrorKind};
 use turnwright_llm_stream::classify::Secrets;
 
 use crate::{
     Timeouts, base_url,
     format::{Format, KeyHeader},
+    key::{Key, KeySource},
     recording::Deck,
+    setup::{Setup, configuration},
 };
 
 pub(crate) struct Transport {
@@ -21,19 +28,28 @@ pub(crate) struct Transport {
     /// The base URL, with what the format adds to it.
     pub(crate) url: Url,
     headers: HeaderMap,
-    pub(crate) secrets: Secrets,
+    /// A key that is not in the headers already, since it may change.
+    key: Option<KeySource>,
+    /// What is secret in the headers.
+    secrets: Vec<String>,
+    known: Secrets,
+    key_header: KeyHeader,
+    /// As many as calls may run at once.
+    slots: Option<Arc<Semaphore>>,
     pub(crate) deck: Deck,
+}
+
+/// What a call goes out with, beside its body.
+pub(crate) struct Credentials {
+    pub(crate) headers: HeaderMap,
+    /// What no error may repeat.
+    pub(crate) secrets: Secrets,
 }
 
 impl Transport {
     /// Sets up a client for one base URL.
-    pub(crate) fn new<F: Format>(
-        provider: String,
-        url: Url,
-        key: Option<&str>,
-        extra: &[(String, String)],
-        timeouts: Timeouts,
-    ) -> Result<Self, ErrorInfo> {
+    pub(crate) fn new<F: Format>(setup: Setup) -> Result<Self, ErrorInfo> {
+        let url = base_url::endpoint(&setup.base_url, F::VERSION, F::PATH)?;
         let mut headers = HeaderMap::new();
         headers.insert(ACCEPT, HeaderValue::from_static(F::ACCEPT));
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
@@ -41,45 +57,92 @@ impl Transport {
             headers.insert(HeaderName::from_static(name), HeaderValue::from_static(value));
         }
         let mut secrets = Vec::new();
-        if let Some(key) = key.map(str::trim).filter(|key| !key.is_empty()) {
-            let what = "the API key";
-            match F::KEY {
-                KeyHeader::Bearer => {
-                    headers.insert(AUTHORIZATION, header_value(what, &format!("Bearer {key}"))?)
-                }
-                KeyHeader::Named(name) => {
-                    headers.insert(HeaderName::from_static(name), header_value(what, key)?)
-                }
-            };
-            secrets.push(key);
-        }
-        for (name, value) in extra {
+        let key = match setup.key {
+            Key::Value(ref key) if !key.trim().is_empty() => {
+                headers.insert(F::KEY.name(), F::KEY.value(key.trim())?);
+                secrets.push(key.trim().to_owned());
+                None
+            }
+            Key::Source(ref source) => Some(KeySource::new(source.clone())),
+            Key::Value(_) | Key::None => None,
+        };
+        for (name, value) in &setup.headers {
             let name = HeaderName::from_bytes(name.as_bytes())
                 .map_err(|_| configuration(format!("{name:?} is no name for a header")))?;
             let parsed = header_value(&format!("the value of the header {name}"), value)?;
             headers.insert(name, parsed);
-            secrets.push(value.as_str());
+            secrets.push(value.clone());
         }
-        let secrets = Secrets::new(secrets);
-        let timeouts = timeouts.clamped();
-        let mut builder = Client::builder()
-            .user_agent(concat!("turnwright/", env!("CARGO_PKG_VERSION")))
-            .connect_timeout(timeouts.connect)
-            // A redirect would carry the key and the conversation to wherever it points.
-            .redirect(redirect::Policy::none());
-        if base_url::is_loopback(&url) {
-            builder = builder.no_proxy();
+        if setup.max_calls == Some(0) {
+            return Err(configuration("no call could ever run: the limit of calls at once is 0".into()));
         }
-        let client = builder
-            .build()
-            .map_err(|e| configuration(format!("the HTTP client cannot be set up: {}", root_cause(&e))))?;
-        Ok(Self { provider, timeouts, client, url, headers, secrets, deck: Deck::default() })
+        let client = setup.client(base_url::is_loopback(&url))?;
+        let Setup { provider, timeouts, max_calls, recorder, replayer, .. } = setup;
+        let slots = max_calls.map(|calls| Arc::new(Semaphore::new(calls.min(Semaphore::MAX_PERMITS))));
+        Ok(Self {
+            provider,
+            timeouts: timeouts.clamped(),
+            client,
+            url,
+            headers,
+            known: Secrets::new(secrets.iter().map(String::as_str)),
+            secrets,
+            key,
+            key_header: F::KEY,
+            slots,
+            deck: Deck::new(F::NAME, recorder, replayer)?,
+        })
+    }
+
+    /// Waits until the call may run, for no longer than a call may take.
+    ///
+    /// # Cancel safety
+    /// Dropped, it gives its place in the queue up.
+    pub(crate) async fn slot(&self) -> Result<Option<OwnedSemaphorePermit>, ErrorInfo> {
+        let Some(slots) = &self.slots else { return Ok(None) };
+        match timeout(self.timeouts.total, slots.clone().acquire_owned()).await {
+            // It is never closed.
+            Ok(slot) => Ok(slot.ok()),
+            Err(_) => {
+                let limit = self.timeouts.total;
+                let message =
+                    format!("no call of this client ended within {limit:?}, and no more may run at once");
+                Err(ErrorInfo::new(ErrorKind::TotalTimeout, message))
+            }
+        }
+    }
+
+    /// The headers of a call, with the key as it is now.
+    pub(crate) async fn credentials(&self, clock: &dyn Clock) -> Result<Credentials, ErrorInfo> {
+        let mut headers = self.headers.clone();
+        // What is replayed was asked for with the key of its time.
+        let key = self.key.as_ref().filter(|_| self.deck.replayer().is_none());
+        let Some(key) = key else {
+            return Ok(Credentials { headers, secrets: self.known.clone() });
+        };
+        let key = key.get(clock).await?;
+        // A header of the user's own replaces it.
+        headers.entry(self.key_header.name()).or_insert(self.key_header.value(&key)?);
+        let secrets = Secrets::new(self.secrets.iter().chain([&key]).map(String::as_str));
+        Ok(Credentials { headers, secrets })
+    }
+
+    /// The server refused the key. One that a command printed is not used again.
+    pub(crate) async fn forget_key(&self) {
+        if let Some(key) = &self.key {
+            key.forget().await;
+        }
     }
 
     /// Sends a request and waits for the head of the answer.
-    pub(crate) async fn send(&self, to: Url, body: Vec<u8>) -> Result<reqwest::Response, ErrorInfo> {
+    pub(crate) async fn send(
+        &self,
+        to: Url,
+        headers: HeaderMap,
+        body: Vec<u8>,
+    ) -> Result<reqwest::Response, ErrorInfo> {
         let mut request = Request::new(Method::POST, to);
-        *request.headers_mut() = self.headers.clone();
+        *request.headers_mut() = headers;
         *request.body_mut() = Some(body.into());
         self.client.execute(request).await.map_err(|e| {
             let cause = root_cause(&e);
@@ -98,20 +161,41 @@ impl Transport {
     }
 
     /// Names the provider in an error and takes secrets out that a server repeated.
-    pub(crate) fn finish_error(&self, mut error: ErrorInfo) -> ErrorInfo {
-        error.message = self.secrets.redact(&error.message).into_owned();
-        error.code = error.code.map(|code| self.secrets.redact(&code).into_owned());
+    pub(crate) fn finish_error(&self, mut error: ErrorInfo, secrets: &Secrets) -> ErrorInfo {
+        error.message = secrets.redact(&error.message).into_owned();
+        error.code = error.code.map(|code| secrets.redact(&code).into_owned());
         error.provider = Some(self.provider.clone());
         error
     }
 }
 
+impl KeyHeader {
+    fn name(self) -> HeaderName {
+        match self {
+            Self::Bearer => AUTHORIZATION,
+            Self::Named(name) => HeaderName::from_static(name),
+        }
+    }
+
+    fn value(self, key: &str) -> Result<HeaderValue, ErrorInfo> {
+        let what = "the API key";
+        match self {
+            Self::Bearer => header_value(what, &format!("Bearer {key}")),
+            Self::Named(_) => header_value(what, key),
+        }
+    }
+}
+
 impl std::fmt::Debug for Transport {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let mut headers: Vec<_> = self.headers.keys().cloned().collect();
+        if self.key.is_some() && !headers.contains(&self.key_header.name()) {
+            headers.push(self.key_header.name());
+        }
         f.debug_struct("Transport")
             .field("provider", &self.provider)
             .field("url", &self.url.as_str())
-            .field("headers", &self.headers.keys().map(HeaderName::as_str).collect::<Vec<_>>())
+            .field("headers", &headers.iter().map(HeaderName::as_str).collect::<Vec<_>>())
             .field("timeouts", &self.timeouts)
             .finish_non_exhaustive()
     }
@@ -133,8 +217,4 @@ fn header_value(what: &str, value: &str) -> Result<HeaderValue, ErrorInfo> {
         .map_err(|_| configuration(format!("{what} holds characters that no header may have")))?;
     value.set_sensitive(true);
     Ok(value)
-}
-
-fn configuration(message: String) -> ErrorInfo {
-    ErrorInfo::new(ErrorKind::Configuration, message)
 }

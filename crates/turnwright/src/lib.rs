@@ -259,7 +259,9 @@ pub use turnwright_interceptor::{
 pub use turnwright_llm_stream::{LlmClient, LlmEvent, LlmRequest, LlmResponse, ModelHandle};
 #[cfg(feature = "providers")]
 #[doc(inline)]
-pub use turnwright_providers::{ChatClient, ResponsesClient, Timeouts};
+pub use turnwright_providers::{
+    ChatClient, GeminiClient, MessagesClient, OllamaClient, ResponsesClient, Timeouts,
+};
 #[doc(inline)]
 pub use turnwright_react_runtime::{
     Agent, AgentBuilder, BuildError, Input, Plan, Session, StartError, TurnEvent, TurnEventKind,

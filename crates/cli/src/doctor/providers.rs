@@ -1,7 +1,7 @@
 //! Models that could be asked: what the environment names, and what listens on this machine.
 
+use clap::ValueEnum;
 use futures::future::join_all;
-use turnwright::ChatClient;
 use url::{Host, Url};
 
 use super::{
@@ -9,45 +9,23 @@ use super::{
     probe::{FAR, NEAR, answers},
 };
 use crate::{
-    agent::{self, KEY, var},
-    args::AgentArgs,
+    args::{AgentArgs, ProviderName},
+    provider::{self, var},
+    tape::Tape,
 };
 
 /// Servers for one machine, and their usual ports. All speak chat completions.
 const LOCAL: [(&str, u16); 4] = [("Ollama", 11434), ("llama.cpp", 8080), ("LM Studio", 1234), ("vLLM", 8000)];
-
-/// Variables of providers that are not spoken yet.
-const NOT_YET: [&str; 2] = ["ANTHROPIC_API_KEY", "GEMINI_API_KEY"];
 
 /// With any of these the way to a server may lead through a proxy.
 const PROXIES: [&str; 6] =
     ["HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"];
 
 pub(super) async fn check(args: &AgentArgs, report: &mut Report) {
-    let base_url = agent::base_url(args);
-    match (var(KEY), &base_url) {
-        (Some(key), _) => match ChatClient::builder().api_key(key).build() {
-            Ok(_) => drop(report.add(KEY, Status::Ok, "set")),
-            // What the client refuses it also explains, without the key.
-            Err(e) => report.add(KEY, Status::Problem, e.message).hint("set it anew, without line breaks"),
-        },
-        (None, Some(_)) => {
-            let check = report.add(KEY, Status::Missing, "not set");
-            check.hint("a server of your own may need none");
-        }
-        (None, None) => {
-            let check =
-                report.add(KEY, Status::Problem, "not set, and no base URL is: no provider is configured");
-            check.hint("set OPENAI_API_KEY, or for a server without keys OPENAI_BASE_URL or --base-url");
-        }
+    if key(args, report) {
+        server(args, report).await;
     }
-    match &base_url {
-        Some(url) => server(url, report).await,
-        None => {
-            report.add("base URL", Status::Missing, "not set: the provider's own is used, with a key");
-        }
-    }
-    match agent::model_name(args) {
+    match provider::model_name(args) {
         Some(name) => {
             report.add("model", Status::Ok, name);
         }
@@ -56,25 +34,49 @@ pub(super) async fn check(args: &AgentArgs, report: &mut Report) {
             check.hint("add --model NAME or set TURNWRIGHT_MODEL; the provider says which it has");
         }
     }
-    for name in NOT_YET.into_iter().filter(|name| var(name).is_some()) {
-        let check = report.add(name, Status::Missing, "set, but this version does not speak it yet");
-        check.hint("many servers in between speak chat completions: --base-url");
-    }
-    if var("OLLAMA_HOST").is_some() {
-        let check = report.add("OLLAMA_HOST", Status::Missing, "set, but this version does not read it yet");
-        check.hint("Ollama speaks chat completions too: --base-url http://HOST:PORT/v1");
-    }
+    others(args.provider, report);
     local(report).await;
 }
 
-/// The server that was named.
-async fn server(base_url: &str, report: &mut Report) {
-    // What the client refuses it also explains, without repeating what may be secret.
-    if let Err(e) = ChatClient::builder().base_url(base_url).build() {
-        let check = report.add("base URL", Status::Problem, e.message);
-        return check.hint("check --base-url and OPENAI_BASE_URL");
+/// The key of the provider that was named. Whether a client can be set up with it, or without one.
+fn key(args: &AgentArgs, report: &mut Report) -> bool {
+    let variables = args.provider.variables();
+    if provider::has_key(args) {
+        report.add("API key", Status::Ok, "from a file or a command, at each call");
+        return true;
     }
-    let Ok(url) = Url::parse(base_url.trim()) else { return };
+    let name = variables.key().unwrap_or(variables.keys[0]);
+    if let Some(key) = var(name) {
+        if let Err(e) = args.provider.check_key(key) {
+            report.add(name, Status::Problem, e.message).hint("set it anew, without line breaks");
+            return false;
+        }
+        report.add(name, Status::Ok, "set");
+    } else if provider::base_url(args).is_some() || variables.base_url().is_some() || !variables.is_needed {
+        report.add(name, Status::Missing, "not set").hint("a server of your own may need none");
+    } else {
+        let words = "not set, and no base URL is: no provider is configured";
+        report.add(name, Status::Problem, words).hint(variables.hint());
+    }
+    true
+}
+
+/// The server, and whether the client can be set up to ask it.
+async fn server(args: &AgentArgs, report: &mut Report) {
+    let variables = args.provider.variables();
+    // What the client refuses it also explains, without repeating what may be secret.
+    let url = match args.provider.open(args, "m", &Tape::Live) {
+        Ok(opened) => opened.url,
+        Err(refusal) => {
+            let check = report.add("base URL", Status::Problem, refusal.message);
+            return check.hint(refusal.hint.unwrap_or_default());
+        }
+    };
+    if variables.is_needed && provider::base_url(args).is_none() && variables.base_url().is_none() {
+        report.add("base URL", Status::Missing, "not set: the provider's own is used, with a key");
+        return;
+    }
+    let Ok(url) = Url::parse(&url) else { return };
     let (Some(host), Some(port)) = (url.host(), url.port_or_known_default()) else { return };
     // The path may be a secret of its own.
     let place = url.origin().ascii_serialization();
@@ -96,7 +98,23 @@ async fn server(base_url: &str, report: &mut Report) {
         report.add("base URL", Status::Ok, format!("{place} answers"));
     } else {
         let check = report.add("base URL", Status::Problem, format!("{place} does not answer"));
-        check.hint("is a server running there? check --base-url and OPENAI_BASE_URL");
+        let base_urls = provider::any(variables.base_urls);
+        check.hint(format!("is a server running there? check --base-url and {base_urls}"));
+    }
+}
+
+/// Keys of providers that were not named.
+fn others(named: ProviderName, report: &mut Report) {
+    let named = named.variables();
+    for other in ProviderName::ALL {
+        let Some(name) = other.variables().key() else { continue };
+        let is_first =
+            ProviderName::ALL.into_iter().find(|p| p.variables().keys.contains(&name)) == Some(other);
+        if is_first && !named.keys.contains(&name) {
+            let option =
+                other.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default();
+            report.add(name, Status::Ok, "set").hint(format!("to use it: --provider {option}"));
+        }
     }
 }
 
@@ -106,7 +124,10 @@ async fn local(report: &mut Report) {
     for ((name, port), answers) in LOCAL.into_iter().zip(found) {
         if answers {
             let check = report.add(name, Status::Ok, format!("something answers on its usual port, {port}"));
-            check.hint(format!("if that is {name}: --base-url http://127.0.0.1:{port}/v1"));
+            check.hint(match name {
+                "Ollama" => "if that is Ollama: --provider ollama".to_owned(),
+                _ => format!("if that is {name}: --base-url http://127.0.0.1:{port}/v1"),
+            });
         } else {
             report.add(name, Status::Missing, format!("nothing answers on 127.0.0.1:{port}"));
         }

@@ -132,15 +132,15 @@ pub(crate) fn ending(finished: &TurnFinished, look: Look) -> String {
 /// What a person can do about it.
 fn hint(kind: ErrorKind) -> Option<&'static str> {
     Some(match kind {
-        ErrorKind::Authentication => "check OPENAI_API_KEY",
+        ErrorKind::Authentication => "check the key; `turnwright doctor` says which is used",
         ErrorKind::PermissionDenied => "the key may not use this model: check --model",
         ErrorKind::QuotaExceeded => "the account has no quota left",
         ErrorKind::RateLimited | ErrorKind::Overloaded | ErrorKind::Server => "try again in a while",
         ErrorKind::NotFound => "check --model and --base-url",
         ErrorKind::Connection | ErrorKind::ConnectTimeout => {
-            "is a server running there? check --base-url and OPENAI_BASE_URL"
+            "is a server running there? check --base-url; `turnwright doctor` says which is asked"
         }
-        ErrorKind::UnexpectedContent => "this is no chat completions server: check --base-url",
+        ErrorKind::UnexpectedContent => "this is no server of that kind: check --provider and --base-url",
         ErrorKind::FirstByteTimeout => "a slow server needs a longer --timeout-first-byte",
         ErrorKind::IdleTimeout => "a slow server needs a longer --timeout-idle",
         ErrorKind::TotalTimeout => "a slow server needs a longer --timeout-total",

@@ -62,7 +62,7 @@ fn a_failed_turn_is_one_line_and_a_hint() {
         let notes = stderr(&output);
         let mut lines = notes.lines();
         assert!(lines.next().unwrap().starts_with("error: openai: no such key"), "{notes}");
-        assert_eq!(lines.next(), Some("hint: check OPENAI_API_KEY"));
+        assert_eq!(lines.next(), Some("hint: check the key; `turnwright doctor` says which is used"));
         assert!(!notes.contains("sk-0123456789"));
         assert_eq!(server.requests()[0].header("authorization"), Some("Bearer sk-0123456789"));
     });

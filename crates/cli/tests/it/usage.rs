@@ -20,7 +20,11 @@ fn mistakes_exit_with_2_print_no_line_and_say_what_to_do() {
             (&["run", "hi"], &[("OPENAI_API_KEY", "k")], "--model NAME or set TURNWRIGHT_MODEL"),
             (&["run", "hi", "--model", " "], set, "no model is named"),
             (&["run", "hi", "--base-url", "nope"], set, "the base URL has no scheme"),
-            (&["run", "hi", "--provider", "other"], set, "[possible values: openai, openai-responses]"),
+            (
+                &["run", "hi", "--provider", "other"],
+                set,
+                "[possible values: openai, openai-responses, anthropic, gemini, ollama]",
+            ),
             (&["run", "hi", "--replay", "dir"], set, "dir cannot be replayed"),
             (&["run", "hi", "--replay", "dir", "--record", "other"], set, "cannot be used with '--record"),
             (&["run", "hi", "--record", "/dev/null/x"], set, "/dev/null/x cannot be recorded into"),
@@ -73,7 +77,7 @@ fn what_a_user_gave_cannot_steer_the_terminal() {
 #[test]
 fn help_names_exit_codes_and_environment() {
     run(async {
-        let commands = ["run", "chat", "plan", "doctor", "decode"].map(|command| [command, "--help"]);
+        let commands = ["run", "chat", "plan", "doctor"].map(|command| [command, "--help"]);
         let commands = commands.iter().map(|args| &args[..]);
         for args in [&["--help"][..], &["-h"]].into_iter().chain(commands) {
             let mut command = turnwright(args);

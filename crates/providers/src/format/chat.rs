@@ -7,7 +7,7 @@ use turnwright_llm_stream::{
     wire::chat::{ChatDecoder, chat_body},
 };
 
-use super::{Environment, Format, sealed::Sealed};
+use super::{Format, sealed::Sealed};
 use crate::HttpClient;
 
 /// A client for OpenAI's chat completions API and for the servers that are compatible with it.
@@ -27,17 +27,19 @@ impl Format for Chat {
     const NAME: &'static str = "openai";
     const PROVIDER: &'static str = "openai";
     const BASE_URL: &'static str = "https://api.openai.com/v1";
+    const KEY_VARS: &'static [&'static str] = &["OPENAI_API_KEY"];
+    const BASE_URL_VARS: &'static [&'static str] = &["OPENAI_BASE_URL"];
     const PATH: &'static str = "/chat/completions";
-
-    fn environment(var: &dyn Fn(&str) -> Option<String>) -> Result<Environment, ErrorInfo> {
-        Environment::of(var, "OPENAI_API_KEY", "OPENAI_BASE_URL")
-    }
 
     fn body(request: &LlmRequest) -> Result<Vec<u8>, ErrorInfo> {
         chat_body(request)
     }
 
-    fn decoder(provider: &str, request: &LlmRequest, secrets: Secrets) -> ChatDecoder {
-        ChatDecoder::for_request(provider, request).redacting(secrets)
+    fn decoder(provider: &str, request: &LlmRequest) -> ChatDecoder {
+        ChatDecoder::for_request(provider, request)
+    }
+
+    fn redacting(decoder: ChatDecoder, secrets: Secrets) -> ChatDecoder {
+        decoder.redacting(secrets)
     }
 }

@@ -1,13 +1,19 @@
 //! What a client must know of the format it speaks, beside what its bytes mean.
 
 mod chat;
+mod gemini;
+mod messages;
+mod ollama;
 mod responses;
 
 use reqwest::Url;
-use turnwright_core::{ErrorInfo, ErrorKind};
+use turnwright_core::ErrorInfo;
 use turnwright_llm_stream::{LlmRequest, classify::Secrets, wire::WireDecoder};
 
 pub use chat::{Chat, ChatClient};
+pub use gemini::{Gemini, GeminiClient};
+pub use messages::{Messages, MessagesClient};
+pub use ollama::{Ollama, OllamaClient};
 pub use responses::{Responses, ResponsesClient};
 
 /// A wire format as a client speaks it. Sealed: the formats are those of [`turnwright_llm_stream::wire`].
@@ -23,6 +29,16 @@ pub trait Format: sealed::Sealed + Send + Sync + 'static {
     const PROVIDER: &'static str;
     #[doc(hidden)]
     const BASE_URL: &'static str;
+    /// Variables that may hold the key; the first that is set counts.
+    const KEY_VARS: &'static [&'static str];
+    /// Variables that may hold the base URL; the first that is set counts.
+    const BASE_URL_VARS: &'static [&'static str];
+    /// Whether [`Self::BASE_URL`] wants a key.
+    #[doc(hidden)]
+    const NEEDS_KEY: bool = true;
+    /// The part of the path that comes first, unless the base URL has one.
+    #[doc(hidden)]
+    const VERSION: &'static str = "";
     /// What is added to the base URL.
     #[doc(hidden)]
     const PATH: &'static str;
@@ -36,9 +52,11 @@ pub trait Format: sealed::Sealed + Send + Sync + 'static {
     #[doc(hidden)]
     const ACCEPT: &'static str = "text/event-stream";
 
-    /// What the environment says.
+    /// The base URL that variables give.
     #[doc(hidden)]
-    fn environment(var: &dyn Fn(&str) -> Option<String>) -> Result<Environment, ErrorInfo>;
+    fn base_url(var: &dyn Fn(&str) -> Option<String>) -> Result<Option<String>, ErrorInfo> {
+        Ok(Self::BASE_URL_VARS.iter().find_map(|name| var(name)))
+    }
 
     /// Where a request goes, given the base URL with [`Self::PATH`] added.
     #[doc(hidden)]
@@ -50,7 +68,11 @@ pub trait Format: sealed::Sealed + Send + Sync + 'static {
     fn body(request: &LlmRequest) -> Result<Vec<u8>, ErrorInfo>;
 
     #[doc(hidden)]
-    fn decoder(provider: &str, request: &LlmRequest, secrets: Secrets) -> Self::Decoder;
+    fn decoder(provider: &str, request: &LlmRequest) -> Self::Decoder;
+
+    /// The decoder, which takes these secrets out of errors.
+    #[doc(hidden)]
+    fn redacting(decoder: Self::Decoder, secrets: Secrets) -> Self::Decoder;
 }
 
 /// Where a key goes.
@@ -61,26 +83,6 @@ pub enum KeyHeader {
     Bearer,
     /// A header of its own.
     Named(&'static str),
-}
-
-/// A key and a base URL, as far as they are set.
-#[doc(hidden)]
-#[derive(Default)]
-pub struct Environment {
-    pub(crate) key: Option<String>,
-    pub(crate) base_url: Option<String>,
-}
-
-impl Environment {
-    /// The key of this variable, and the base URL of that one; one of them must be set.
-    fn of(var: &dyn Fn(&str) -> Option<String>, key: &str, base_url: &str) -> Result<Self, ErrorInfo> {
-        let set = Self { key: var(key), base_url: var(base_url) };
-        if set.key.is_none() && set.base_url.is_none() {
-            let message = format!("{key} is not set; for a server without keys set {base_url}");
-            return Err(ErrorInfo::new(ErrorKind::Configuration, message));
-        }
-        Ok(set)
-    }
 }
 
 mod sealed {

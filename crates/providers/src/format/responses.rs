@@ -7,7 +7,7 @@ use turnwright_llm_stream::{
     wire::responses::{ResponsesDecoder, responses_body},
 };
 
-use super::{Environment, Format, sealed::Sealed};
+use super::{Format, sealed::Sealed};
 use crate::HttpClient;
 
 /// A client for OpenAI's Responses API and for the servers that are compatible with it. Use it where reasoning is to be
@@ -28,17 +28,19 @@ impl Format for Responses {
     const NAME: &'static str = "openai-responses";
     const PROVIDER: &'static str = "openai";
     const BASE_URL: &'static str = "https://api.openai.com/v1";
+    const KEY_VARS: &'static [&'static str] = &["OPENAI_API_KEY"];
+    const BASE_URL_VARS: &'static [&'static str] = &["OPENAI_BASE_URL"];
     const PATH: &'static str = "/responses";
-
-    fn environment(var: &dyn Fn(&str) -> Option<String>) -> Result<Environment, ErrorInfo> {
-        Environment::of(var, "OPENAI_API_KEY", "OPENAI_BASE_URL")
-    }
 
     fn body(request: &LlmRequest) -> Result<Vec<u8>, ErrorInfo> {
         responses_body(request)
     }
 
-    fn decoder(provider: &str, request: &LlmRequest, secrets: Secrets) -> ResponsesDecoder {
-        ResponsesDecoder::for_request(provider, request).redacting(secrets)
+    fn decoder(provider: &str, request: &LlmRequest) -> ResponsesDecoder {
+        ResponsesDecoder::for_request(provider, request)
+    }
+
+    fn redacting(decoder: ResponsesDecoder, secrets: Secrets) -> ResponsesDecoder {
+        decoder.redacting(secrets)
     }
 }

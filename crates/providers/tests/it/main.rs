@@ -6,3 +6,4 @@ mod formats;
 mod recording;
 mod requests;
 mod support;
+mod ways;

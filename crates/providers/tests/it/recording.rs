@@ -448,3 +448,21 @@ fn a_date_to_ask_again_at_counts_from_the_recorded_time() {
         assert_eq!(error.retry, RetryAdvice::After(Duration::from_secs(7)));
     });
 }
+
+#[cfg(unix)]
+#[test]
+fn a_key_of_a_command_is_in_no_file_and_is_not_fetched_to_replay() {
+    run(async {
+        let (_guard, path) = fresh();
+        let recorder = Recorder::open(&path).unwrap();
+        let server = server(Reply::new().text("you are sk-fetched-987654")).await;
+        let client = ChatClient::builder().base_url(server.base_url()).timeouts(short()).record(&recorder);
+        let client = client.api_key_command("sh", ["-c", "echo sk-fetched-987654"]).build().unwrap();
+        assert!(ask(&client).await.text().contains("sk-fetched"));
+        assert_eq!(server.requests()[0].header("authorization"), Some("Bearer sk-fetched-987654"));
+        assert!(body(&path, 1).contains("you are *****************\""), "{}", body(&path, 1));
+        let client = ChatClient::builder().replay(&Replayer::open(&path).unwrap());
+        let client = client.api_key_command("sh", ["-c", "exit 1"]).build().unwrap();
+        assert_eq!(ask(&client).await.text(), "you are *****************");
+    });
+}
