@@ -71,11 +71,10 @@ impl ProviderName {
         };
         opened.map_err(|ErrorInfo { message, .. }| {
             let Variables { keys, base_urls, .. } = self.variables();
-            Refusal::new(message).hint(format!(
-                "check --provider, --base-url, {} and {}",
-                any(base_urls),
-                any(keys)
-            ))
+            Refusal::new(message).hint(match tape.is_replay() {
+                true => "check --provider and --replay".into(),
+                false => format!("check --base-url, {} and {}", any(base_urls), any(keys)),
+            })
         })
     }
 }
