@@ -60,7 +60,7 @@ impl Secrets {
             out.extend_from_slice(rest);
             out.into()
         });
-        if let Some(head) = self.cut_span(&body) {
+        if let Some(head) = self.head_span(&body).filter(|head| head.len() >= SHORTEST_HEAD) {
             match &mut body {
                 Cow::Borrowed(bytes) => *bytes = &bytes[..head.start],
                 Cow::Owned(bytes) => bytes.truncate(head.start),
@@ -83,10 +83,10 @@ impl Secrets {
         spans
     }
 
-    /// Where the head of a secret lies at the end of bytes that were cut there.
-    pub fn cut_span(&self, bytes: &[u8]) -> Option<Range<usize>> {
+    /// The longest end of these bytes that is the head of a secret: its rest may follow, or was cut.
+    pub fn head_span(&self, bytes: &[u8]) -> Option<Range<usize>> {
         let head = |secret: &String| {
-            let lengths = SHORTEST_HEAD..secret.len();
+            let lengths = 1..secret.len();
             lengths.rev().find(|length| bytes.ends_with(&secret.as_bytes()[..*length]))
         };
         let length = self.0.iter().filter_map(head).max()?;
@@ -138,8 +138,8 @@ mod tests {
         let secrets = Secrets::new(["Token abcdefgh"]);
         assert_eq!(secrets.longest(), 14);
         assert_eq!(secrets.spans(b"a Token abcdefgh, abcdefgh"), [2..16, 8..16, 18..26]);
-        assert_eq!(secrets.cut_span(b"a Token ab"), Some(2..10));
-        assert_eq!(secrets.cut_span(b"a Tok"), None, "too little to tell anything");
+        assert_eq!(secrets.head_span(b"a Token ab"), Some(2..10));
+        assert_eq!((secrets.head_span(b"a T"), secrets.head_span(b"a Tx")), (Some(2..3), None));
         assert_eq!((Secrets::default().longest(), Secrets::default().spans(b"x").len()), (0, 0));
     }
 }
