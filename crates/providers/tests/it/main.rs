@@ -4,6 +4,7 @@
 mod converse;
 mod faults;
 mod formats;
+mod recording;
 mod requests;
 mod support;
 mod ways;
