@@ -147,7 +147,7 @@ impl<D: WireDecoder, M: FnOnce(Secrets) -> D> Exchange<M, D> {
         if let Some(recorder) = deck.recorder() {
             self.tape = recorder.begin(&self.asked, provider, &self.secrets, &body, &self.clock);
         }
-        self.transport.send(to, headers, body).await.map_err(Cut::Failure)
+        self.transport.send(to, headers, body, self.clock.now()).await.map_err(Cut::Failure)
     }
 
     fn check(&self, response: &Response) -> Answer {
@@ -169,7 +169,8 @@ impl<D: WireDecoder, M: FnOnce(Secrets) -> D> Exchange<M, D> {
             | "text/plain"
             | "application/octet-stream"
             | "application/stream+json"
-            | "application/x-ndjson" => Answer::Stream,
+            | "application/x-ndjson"
+            | "application/vnd.amazon.eventstream" => Answer::Stream,
             other => {
                 let message = format!("the answer is of the type {other}, not an event stream");
                 let error = ErrorInfo::new(ErrorKind::UnexpectedContent, message);
@@ -211,6 +212,7 @@ impl<D: WireDecoder, M: FnOnce(Secrets) -> D> Exchange<M, D> {
             content_type: text(&CONTENT_TYPE),
             retry_after: text(&RETRY_AFTER),
             retry_after_ms: text(&HeaderName::from_static("retry-after-ms")),
+            error_type: text(&HeaderName::from_static("x-amzn-errortype")),
             body: &body,
             secrets: &self.secrets,
             now,

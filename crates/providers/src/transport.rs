@@ -10,7 +10,7 @@ use tokio::{
     sync::{OwnedSemaphorePermit, Semaphore},
     time::timeout,
 };
-use turnwright_core::{Clock, ErrorInfo, ErrorKind};
+use turnwright_core::{Clock, ErrorInfo, ErrorKind, Timestamp};
 use turnwright_llm_stream::classify::Secrets;
 
 use crate::{
@@ -19,6 +19,7 @@ use crate::{
     key::{Key, KeySource},
     recording::Deck,
     setup::{Setup, configuration},
+    signing::Signer,
 };
 
 pub(crate) struct Transport {
@@ -30,6 +31,7 @@ pub(crate) struct Transport {
     headers: HeaderMap,
     /// A key that is not in the headers already, since it may change.
     key: Option<KeySource>,
+    signer: Option<Signer>,
     /// What is secret in the headers.
     secrets: Vec<String>,
     known: Secrets,
@@ -48,7 +50,14 @@ pub(crate) struct Credentials {
 
 impl Transport {
     /// Sets up a client for one base URL.
-    pub(crate) fn new<F: Format>(setup: Setup) -> Result<Self, ErrorInfo> {
+    pub(crate) fn new<F: Format>(mut setup: Setup) -> Result<Self, ErrorInfo> {
+        if setup.replayer.is_some() && setup.base_url.is_empty() {
+            // Nobody is asked there.
+            setup.base_url = "http://127.0.0.1".into();
+        }
+        if let (true, Some(hint)) = (setup.base_url.is_empty(), F::WITHOUT_BASE_URL) {
+            return Err(configuration(hint.into()));
+        }
         let url = base_url::endpoint(&setup.base_url, F::VERSION, F::PATH)?;
         let mut headers = HeaderMap::new();
         headers.insert(ACCEPT, HeaderValue::from_static(F::ACCEPT));
@@ -57,6 +66,11 @@ impl Transport {
             headers.insert(HeaderName::from_static(name), HeaderValue::from_static(value));
         }
         let mut secrets = Vec::new();
+        let signer = setup.key.signer().cloned();
+        if let Some(signer) = &signer {
+            signer.check()?;
+            secrets.extend(signer.secrets().into_iter().map(str::to_owned));
+        }
         let key = match setup.key {
             Key::Value(ref key) if !key.trim().is_empty() => {
                 headers.insert(F::KEY.name(), F::KEY.value(key.trim())?);
@@ -64,7 +78,7 @@ impl Transport {
                 None
             }
             Key::Source(ref source) => Some(KeySource::new(source.clone())),
-            Key::Value(_) | Key::None => None,
+            Key::Value(_) | Key::Signer(_) | Key::None => None,
         };
         for (name, value) in &setup.headers {
             let name = HeaderName::from_bytes(name.as_bytes())
@@ -88,6 +102,7 @@ impl Transport {
             known: Secrets::new(secrets.iter().map(String::as_str)),
             secrets,
             key,
+            signer,
             key_header: F::KEY,
             slots,
             deck: Deck::new(F::NAME, recorder, replayer)?,
@@ -140,9 +155,13 @@ impl Transport {
         to: Url,
         headers: HeaderMap,
         body: Vec<u8>,
+        now: Timestamp,
     ) -> Result<reqwest::Response, ErrorInfo> {
         let mut request = Request::new(Method::POST, to);
         *request.headers_mut() = headers;
+        if let Some(signer) = &self.signer {
+            signer.sign(&mut request, &body, now)?;
+        }
         *request.body_mut() = Some(body.into());
         self.client.execute(request).await.map_err(|e| {
             let cause = root_cause(&e);

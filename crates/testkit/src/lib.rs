@@ -2,6 +2,7 @@
 //!
 //! - [`script`]: a model that says what its script says, pauses, fails, hangs and panics on cue.
 //! - [`provider`]: a hostile chat-completions server on loopback, with named faults over real sockets.
+//! - [`eventstream`]: messages of AWS's binary event stream.
 //! - [`check`]: the promises as functions: histories, event streams, turn events, hook traces.
 //! - [`trace`]: hooks that write down which point fired when.
 //! - [`clock`]: virtual time.
@@ -11,6 +12,7 @@
 
 pub mod check;
 pub mod clock;
+pub mod eventstream;
 pub mod provider;
 pub mod script;
 pub mod trace;
