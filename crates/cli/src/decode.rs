@@ -72,6 +72,7 @@ fn refusal(input: &mut Input, out: &mut Printer) -> Result<(), Stop> {
         content_type: input.header("content-type"),
         retry_after: input.header("retry-after"),
         retry_after_ms: input.header("retry-after-ms"),
+        error_type: input.header("x-amzn-errortype"),
         body: &body,
         secrets: &Secrets::default(),
         now: input.answered_at().unwrap_or_else(|| Sources::default().clock.now()),
@@ -133,7 +134,7 @@ struct Decoding<'a> {
 impl<'a> Decoding<'a> {
     fn new(format: &'static Format, provider: &str, out: &'a mut Printer) -> Self {
         let decoder = (format.decoder)(provider);
-        Self { decoder, items: Vec::new(), usage: RawUsage::new(format.usage), out }
+        Self { decoder, items: Vec::new(), usage: RawUsage::new(format), out }
     }
 
     fn feed(&mut self, bytes: &[u8]) -> Result<(), Stop> {

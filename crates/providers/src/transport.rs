@@ -50,7 +50,11 @@ pub(crate) struct Credentials {
 
 impl Transport {
     /// Sets up a client for one base URL.
-    pub(crate) fn new<F: Format>(setup: Setup) -> Result<Self, ErrorInfo> {
+    pub(crate) fn new<F: Format>(mut setup: Setup) -> Result<Self, ErrorInfo> {
+        if setup.replayer.is_some() && setup.base_url.is_empty() {
+            // Nobody is asked there.
+            setup.base_url = "http://127.0.0.1".into();
+        }
         if let (true, Some(hint)) = (setup.base_url.is_empty(), F::WITHOUT_BASE_URL) {
             return Err(configuration(hint.into()));
         }

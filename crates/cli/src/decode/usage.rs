@@ -2,48 +2,71 @@
 
 use memchr::memmem;
 use serde_json::{Map, Value, json};
-use turnwright::llm_stream::sse::{Frame, SseFramer};
+use turnwright::llm_stream::{
+    sse::{Frame, SseFramer},
+    wire::eventstream::EventStreamFramer,
+};
+
+use super::formats::Format;
 
 /// Follows the body beside the decoder and keeps what it says of usage.
 pub(super) struct RawUsage {
-    framer: Option<SseFramer>,
+    framer: Framer,
     known: Option<Value>,
-    of_event: fn(&Value, &mut Option<Value>),
+    format: &'static Format,
+}
+
+enum Framer {
+    Text(SseFramer),
+    Binary(EventStreamFramer),
+    /// The decoder says what is wrong.
+    Broken,
 }
 
 impl RawUsage {
-    pub(super) fn new(of_event: fn(&Value, &mut Option<Value>)) -> Self {
-        Self { framer: Some(SseFramer::new()), known: None, of_event }
+    pub(super) fn new(format: &'static Format) -> Self {
+        let framer = match format.is_binary {
+            true => Framer::Binary(EventStreamFramer::new()),
+            false => Framer::Text(SseFramer::new()),
+        };
+        Self { framer, known: None, format }
     }
 
     pub(super) fn feed(&mut self, bytes: &[u8]) {
-        let Some(framer) = &mut self.framer else { return };
-        let (known, of_event) = (&mut self.known, self.of_event);
-        if framer.feed(bytes, |frame| take(frame, known, of_event)).is_err() {
-            // The decoder says what is wrong.
-            self.framer = None;
+        let (known, format) = (&mut self.known, self.format);
+        let fed = match &mut self.framer {
+            Framer::Text(framer) => framer.feed(bytes, |frame| take(data(frame), known, format)),
+            Framer::Binary(framer) => framer.feed(bytes, |message| take(message.payload(), known, format)),
+            Framer::Broken => return,
+        };
+        if fed.is_err() {
+            self.framer = Framer::Broken;
         }
     }
 
     pub(super) fn end(mut self) -> Option<Value> {
-        let (known, of_event) = (&mut self.known, self.of_event);
-        if let Some(framer) = &mut self.framer {
+        let (known, format) = (&mut self.known, self.format);
+        if let Framer::Text(framer) = &mut self.framer {
             // As above.
-            let _ = framer.end(|frame| take(frame, known, of_event));
+            let _ = framer.end(|frame| take(data(frame), known, format));
         }
         self.known
     }
 }
 
-fn take(frame: Frame<'_>, known: &mut Option<Value>, of_event: fn(&Value, &mut Option<Value>)) {
-    let (Frame::Event { data: bytes, .. } | Frame::Bare(bytes)) = frame;
+fn data<'a>(frame: Frame<'a>) -> &'a [u8] {
+    let (Frame::Event { data, .. } | Frame::Bare(data)) = frame;
+    data
+}
+
+fn take(bytes: &[u8], known: &mut Option<Value>, format: &Format) {
     // Most events say nothing of usage, and parsing them would double the work.
     if memmem::find(bytes, b"usage").is_none() && memmem::find(bytes, b"eval_count").is_none() {
         return;
     }
     match serde_json::from_slice(bytes) {
-        Ok(Value::Array(events)) => events.iter().for_each(|event| of_event(event, known)),
-        Ok(event) => of_event(&event, known),
+        Ok(Value::Array(events)) => events.iter().for_each(|event| (format.usage)(event, known)),
+        Ok(event) => (format.usage)(&event, known),
         Err(_) => {}
     }
 }
@@ -84,6 +107,10 @@ pub(super) fn messages(event: &Value, known: &mut Option<Value>) {
 
 pub(super) fn gemini(event: &Value, known: &mut Option<Value>) {
     merge(&event["usageMetadata"], known);
+}
+
+pub(super) fn converse(event: &Value, known: &mut Option<Value>) {
+    replace(&event["usage"], known);
 }
 
 /// The counts stand beside the answer.

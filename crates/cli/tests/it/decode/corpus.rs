@@ -16,12 +16,13 @@ use super::lines;
 use crate::support::{run, stderr, stdout, turnwright};
 
 /// What the corpus calls a format, and what we do.
-const FORMATS: [(&str, &str); 5] = [
+const FORMATS: [(&str, &str); 6] = [
     ("openai-chat", "openai"),
     ("openai-responses", "openai-responses"),
     ("anthropic", "anthropic"),
     ("gemini", "gemini"),
     ("ollama", "ollama"),
+    ("bedrock-eventstream", "bedrock"),
 ];
 
 /// Two answers in one stream, which we do not take for one.
@@ -79,9 +80,13 @@ async fn check(corpus: &Path, row: &Value) -> bool {
     };
     let named = assembled(&["--format", format]).await;
     assert_eq!((named.status, stdout(&named)), (output.status, stdout(&output)), "{name}: the format");
-    if name != SPLICED {
-        let expected = fs::read(corpus.join(row["expected"].as_str().unwrap())).unwrap();
-        compare(name, &lines(&output)[0], output.status.code(), &serde_json::from_slice(&expected).unwrap());
+    let expected = fs::read(corpus.join(row["expected"].as_str().unwrap())).unwrap();
+    let expected: Value = serde_json::from_slice(&expected).unwrap();
+    if expected.get("payloads").is_some() {
+        // Bedrock's other endpoint, which wraps what the vendors of the models speak: there is no answer of ours in it.
+        assert_eq!(output.status.code(), Some(5), "{name}");
+    } else if name != SPLICED {
+        compare(name, &lines(&output)[0], output.status.code(), &expected);
     }
 
     let events = lines(&turnwright(&["decode"]).arg(&path).output().await.unwrap());
@@ -100,9 +105,11 @@ fn compare(name: &str, ours: &Value, code: Option<i32>, theirs: &Value) {
     assert_eq!(ours["reasoning"], words("reasoning"), "{name}");
 
     let calls: Vec<Value> = ours["tool_calls"].as_array().unwrap().clone();
-    let expected = theirs["tool_calls"].as_array().unwrap();
+    let mut expected = theirs["tool_calls"].as_array().unwrap().clone();
+    // Tools that a provider runs itself are none of ours.
+    expected.retain(|call| call["kind"] != "server_tool_use");
     assert_eq!(calls.len(), expected.len(), "{name}: {calls:?}");
-    for (call, expected) in calls.iter().zip(expected) {
+    for (call, expected) in calls.iter().zip(&expected) {
         assert_eq!(call["name"], expected["name"], "{name}");
         if !expected["id"].is_null() {
             assert_eq!(call["id"], expected["id"], "{name}");
