@@ -83,6 +83,11 @@ async fn ask(
     if String::from_utf8_lossy(body).contains("key-0123456789") && head_of_answer.starts_with("200") {
         // Where asterisks stand for a key the checksum is no longer right.
         assert_eq!(replayed.error.unwrap().kind, ErrorKind::Decode);
+    } else if response.error.as_ref().is_some_and(|error| error.message.contains("[redacted]")) {
+        // A secret is asterisks in the recording already.
+        let kind =
+            |response: &LlmResponse| response.error.as_ref().map(|error| (error.kind, error.code.clone()));
+        assert_eq!(kind(&replayed), kind(&response));
     } else {
         assert_eq!(replayed, response);
     }
