@@ -1,0 +1,126 @@
+//! Which fields of a request reach the server.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use turnwright_core::{Concurrency, ImageRef, Message, Part, Role, ToolDefinition};
+use turnwright_llm_stream::{LlmClient, LlmRequest, ToolChoice};
+
+use super::hear::{context, hear, request};
+use crate::provider::{ProviderServer, Reply, WireFormat};
+
+/// A field that is tried: its name in the table, how it is set, and what of it the body must have.
+struct Field {
+    name: &'static str,
+    set: fn(&mut LlmRequest),
+    /// Words that the body must have; none: it must differ from the body without.
+    words: &'static str,
+}
+
+const FIELDS: [Field; 13] = [
+    Field { name: "system prompt", set: |r| r.system = Some("be-brief".into()), words: "be-brief" },
+    Field { name: "temperature", set: |r| r.temperature = Some(0.25), words: "0.25" },
+    Field { name: "output limit", set: |r| r.max_output_tokens = Some(4321), words: "4321" },
+    Field { name: "stop texts", set: |r| r.stop = vec!["halt-here".into()], words: "halt-here" },
+    Field { name: "tools", set: tools, words: "tell-weather" },
+    Field { name: "tool choice: none", set: |r| choose(r, ToolChoice::None), words: "" },
+    Field { name: "tool choice: required", set: |r| choose(r, ToolChoice::Required), words: "" },
+    Field {
+        name: "tool choice: by name",
+        set: |r| choose(r, ToolChoice::Tool("tell-weather".into())),
+        words: "",
+    },
+    Field { name: "image, inline", set: |r| image(r, "data:image/png;base64,iVBORw0KGgo="), words: "iVBORw0KGgo=" },
+    Field { name: "image, by address", set: |r| image(r, "https://a.example/cat.png"), words: "cat.png" },
+    Field { name: "system message later", set: system_later, words: "said-later" },
+    Field { name: "two user messages", set: two_messages, words: "once-more" },
+    Field { name: "further fields", set: further, words: "shoe-size" },
+];
+
+/// What becomes of each field.
+pub(super) async fn probe<C: LlmClient>(
+    format: WireFormat,
+    client: &impl Fn(&str) -> C,
+) -> Result<Vec<(&'static str, String)>, String> {
+    let mut rows = Vec::new();
+    for field in FIELDS {
+        let mut base = request();
+        if field.words.is_empty() {
+            tools(&mut base);
+        }
+        let mut with = base.clone();
+        (field.set)(&mut with);
+        let cell = match body(format, client, &with).await? {
+            Err(kind) => format!("refused ({kind})"),
+            Ok(sent) if field.words.is_empty() => {
+                said(Ok(&sent) != body(format, client, &base).await?.as_ref()).to_owned()
+            }
+            Ok(sent) => said(sent.to_string().contains(field.words)).to_owned(),
+        };
+        rows.push((field.name, cell));
+    }
+    Ok(rows)
+}
+
+/// The body a request becomes, or the kind of the error it is refused with before it is sent.
+async fn body<C: LlmClient>(
+    format: WireFormat,
+    client: &impl Fn(&str) -> C,
+    request: &LlmRequest,
+) -> Result<Result<Value, String>, String> {
+    let server = ProviderServer::start_as(format, [Reply::new().text("a")]).await;
+    let server = server.map_err(|e| e.to_string())?;
+    let heard = hear(&client(&server.base_url()), request).await?;
+    Ok(match (server.requests().first(), heard.response.error) {
+        (Some(sent), _) => Ok(sent.json()),
+        (None, error) => Err(error.map(|e| e.kind.name()).unwrap_or_default()),
+    })
+}
+
+fn said(yes: bool) -> &'static str {
+    if yes { "yes" } else { "no" }
+}
+
+fn tools(request: &mut LlmRequest) {
+    let tool = ToolDefinition {
+        name: "tell-weather".into(),
+        description: "The weather".into(),
+        parameters: json!({ "type": "object", "properties": {} }),
+        source: "local".into(),
+        concurrency: Concurrency::default(),
+        idempotent: false,
+        timeout: None,
+        idle_timeout: None,
+    };
+    request.tools = [Arc::new(tool)].into();
+}
+
+fn choose(request: &mut LlmRequest, choice: ToolChoice) {
+    request.tool_choice = choice;
+}
+
+fn push(request: &mut LlmRequest, role: Role, parts: Vec<Part>) {
+    if let Ok(ctx) = context() {
+        request.messages.push(Arc::new(Message::new(ctx.sources().id(), role, parts)));
+    }
+}
+
+fn picture(uri: &str) -> Part {
+    Part::Image(ImageRef { uri: uri.into(), media_type: Some("image/png".into()) })
+}
+
+fn image(request: &mut LlmRequest, uri: &str) {
+    push(request, Role::User, vec![Part::text("what is this?"), picture(uri)]);
+}
+
+fn system_later(request: &mut LlmRequest) {
+    push(request, Role::System, vec![Part::text("said-later")]);
+}
+
+fn two_messages(request: &mut LlmRequest) {
+    push(request, Role::User, vec![Part::text("once-more")]);
+}
+
+fn further(request: &mut LlmRequest) {
+    request.extra.insert("shoe-size".into(), 43.into());
+}
