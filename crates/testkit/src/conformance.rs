@@ -22,24 +22,27 @@ mod fields;
 mod hear;
 mod report;
 
+use std::collections::{HashMap, HashSet};
+
 use futures::{StreamExt, stream};
-use turnwright_llm_stream::LlmClient;
+use turnwright_llm_stream::{LlmClient, LlmRequest};
 
 pub use capabilities::{Capabilities, capabilities};
 pub use report::{Outcome, Report};
+
+use hear::{Heard, closed, hear, request};
 
 use crate::{
     check::Verdict,
     provider::{ProviderServer, WireFormat},
     scenario::Scenario,
 };
-use hear::{Heard, closed, hear, request};
 
 /// The key a client is to be made with: servers repeat it in errors, where it must not be seen.
 pub const KEY: &str = "conformance-0123456789";
 
 /// How many scenarios are played at once.
-const AT_ONCE: usize = 24;
+const AT_ONCE: usize = 48;
 
 /// Puts a client through every scenario of a format, and through the rest of the contract.
 ///
@@ -53,27 +56,65 @@ const AT_ONCE: usize = 24;
 pub async fn run<C: LlmClient>(format: WireFormat, client: impl Fn(&str) -> C) -> Report {
     let client = &client;
     let scenarios = Scenario::all().filter(|scenario| scenario.formats().contains(&format));
-    let played = stream::iter(scenarios)
-        .map(|scenario| async move {
-            Outcome { name: scenario.name(), verdict: play(format, scenario, client).await }
-        })
-        .buffered(AT_ONCE);
-    let mut outcomes: Vec<Outcome> = played.collect().await;
+    let mut outcomes = play(format, scenarios, client).await;
     outcomes.extend(contract::check(format, client).await);
     Report { format, outcomes }
 }
 
-/// Plays one scenario to a client.
-async fn play<C: LlmClient>(format: WireFormat, scenario: &Scenario, client: &impl Fn(&str) -> C) -> Verdict {
-    let server = ProviderServer::start_scenario(format, scenario).await.map_err(|e| e.to_string())?;
+/// Plays scenarios to one client, many at once: each under the name of a model.
+async fn play<C: LlmClient>(
+    format: WireFormat,
+    scenarios: impl Iterator<Item = &'static Scenario>,
+    client: &impl Fn(&str) -> C,
+) -> Vec<Outcome> {
+    let (mut together, mut alone, mut all) = (HashMap::new(), HashMap::new(), Vec::new());
+    for scenario in scenarios {
+        if let Some(draft) = scenario.draft(format) {
+            // Its connections are special.
+            let answers = if draft.resets() { &mut alone } else { &mut together };
+            answers.insert(scenario.name().to_owned(), draft);
+            all.push(scenario);
+        }
+    }
+    let start = async |answers| {
+        let server = ProviderServer::start_by_model(format, answers).await.map_err(|e| e.to_string())?;
+        let client = client(&server.base_url());
+        Ok::<_, String>((server, client))
+    };
+    let names: HashSet<String> = alone.keys().cloned().collect();
+    let (together, alone) = (start(together).await, start(alone).await);
+    let played = all.into_iter().map(|scenario| {
+        let asked = if names.contains(scenario.name()) { &alone } else { &together };
+        async move {
+            let verdict = match asked {
+                Ok((server, client)) => hold(format, scenario, server, client).await,
+                Err(why) => Err(why.clone()),
+            };
+            Outcome { name: scenario.name(), verdict }
+        }
+    });
+    let played: Vec<_> = played.collect();
+    stream::iter(played).buffered(AT_ONCE).collect().await
+}
+
+/// Holds a client to what it must make of a scenario.
+async fn hold<C: LlmClient>(
+    format: WireFormat,
+    scenario: &Scenario,
+    server: &ProviderServer,
+    client: &C,
+) -> Verdict {
+    let name = scenario.name();
     let expected = scenario.expected(format).ok_or("the format does not have it")?;
-    let Heard { response, .. } = hear(&client(&server.base_url()), &request()).await?;
+    let request = LlmRequest { model: name.into(), ..request() };
+    let Heard { response, .. } = hear(client, &request).await?;
     expected.check(&response)?;
-    if server.request_count() != 1 {
-        return Err(format!("{} requests were made; a client makes one", server.request_count()));
+    let asked = server.requests_for(name);
+    if asked != 1 {
+        return Err(format!("{asked} requests were made; a client makes one"));
     }
     if let Some(error) = response.error.filter(|error| format!("{error:?} {error}").contains(KEY)) {
         return Err(format!("the key is in the error: {}", error.message.replace(KEY, "[the key]")));
     }
-    if expected.closes { closed(&server).await } else { Ok(()) }
+    if expected.closes { closed(server, name).await } else { Ok(()) }
 }

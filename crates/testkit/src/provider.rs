@@ -31,9 +31,11 @@ pub(crate) mod render;
 mod reply;
 mod serve;
 mod server;
+mod state;
 pub(crate) mod trouble;
 
 pub use fault::Fault;
 pub use format::WireFormat;
 pub use reply::Reply;
-pub use server::{ProviderServer, RecordedRequest};
+pub use server::ProviderServer;
+pub use state::RecordedRequest;

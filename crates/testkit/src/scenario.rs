@@ -15,6 +15,7 @@ mod refusals;
 
 use turnwright_core::ErrorKind;
 
+pub(crate) use content::sign_reasoning;
 pub use expected::{End, Expected, Wait};
 
 use crate::provider::{Reply, WireFormat, draft::Draft, event::Mark};
@@ -38,15 +39,8 @@ struct Play {
 impl Scenario {
     /// Every scenario, in groups: how bytes are framed, calls, what comes round the content, content, what single formats
     /// do, endings, refusals.
-    pub const ALL: [&'static [Self]; 7] = [
-        framing::ALL,
-        calls::ALL,
-        answers::ALL,
-        content::ALL,
-        own::ALL,
-        endings::ALL,
-        refusals::ALL,
-    ];
+    pub const ALL: [&'static [Self]; 7] =
+        [framing::ALL, calls::ALL, answers::ALL, content::ALL, own::ALL, endings::ALL, refusals::ALL];
 
     /// Every scenario.
     pub fn all() -> impl Iterator<Item = &'static Self> {
@@ -78,6 +72,7 @@ impl Scenario {
         self.exists_in(format).then(|| (self.play)(format).expected)
     }
 
+    /// The answer of the server.
     pub(crate) fn draft(&self, format: WireFormat) -> Option<Draft> {
         self.exists_in(format).then(|| (self.play)(format).draft)
     }
@@ -175,7 +170,9 @@ mod tests {
         for scenario in Scenario::all() {
             assert!(names.insert(scenario.name()), "{}", scenario.name());
             assert!(!scenario.formats().is_empty() && !scenario.shows().is_empty(), "{}", scenario.name());
-            assert!(scenario.name().chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-'));
+            assert!(
+                scenario.name().chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-')
+            );
             assert_eq!(Scenario::named(scenario.name()).map(Scenario::name), Some(scenario.name()));
         }
     }
@@ -191,6 +188,8 @@ mod tests {
                     "crlf" => format == WireFormat::Gemini,
                     "lf" => format != WireFormat::Gemini,
                     "calls-whole" | "calls-in-fragments" => true,
+                    // Those with one word for both.
+                    "stop-though-calls" => !matches!(format, WireFormat::Chat | WireFormat::Messages),
                     _ => false,
                 };
                 assert!(by_itself || !usual.contains(&draft), "{format}: {}", scenario.name());

@@ -11,6 +11,7 @@ mod chat;
 mod demo;
 mod doctor;
 mod faults;
+mod formats;
 mod human;
 mod plan;
 mod questions;

@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use turnwright_providers::{Chat, Format, Gemini, HttpClient, Messages, Ollama, Responses, Timeouts};
 use turnwright_testkit::{
-    conformance::{self, KEY},
+    conformance::{self, Capabilities, KEY},
     provider::WireFormat,
+    scenario::Scenario,
 };
 
 use crate::support::run_for;
@@ -50,4 +51,49 @@ fn gemini_conforms() {
 #[test]
 fn ollama_conforms() {
     conforms::<Ollama>(WireFormat::Ollama);
+}
+
+/// Set to write the table anew in place of comparing it.
+const UPDATE: &str = "TURNWRIGHT_UPDATE";
+
+#[test]
+fn the_table_of_formats_is_what_the_clients_do() {
+    let columns = run_for(Duration::from_secs(60), async {
+        let (chat, responses, messages, gemini, ollama) = futures::join!(
+            conformance::capabilities(WireFormat::Chat, client::<Chat>),
+            conformance::capabilities(WireFormat::Responses, client::<Responses>),
+            conformance::capabilities(WireFormat::Messages, client::<Messages>),
+            conformance::capabilities(WireFormat::Gemini, client::<Gemini>),
+            conformance::capabilities(WireFormat::Ollama, client::<Ollama>),
+        );
+        [chat, responses, messages, gemini, ollama].map(Result::unwrap)
+    });
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/formats.md");
+    let page = std::fs::read_to_string(path).unwrap();
+    let fresh = filled(&page, "capabilities", &Capabilities::table(&columns));
+    let fresh = filled(&fresh, "scenarios", &scenarios());
+    if std::env::var_os(UPDATE).is_some() {
+        std::fs::write(path, fresh).unwrap();
+    } else {
+        assert!(page == fresh, "docs/formats.md is stale: run this test with {UPDATE}=1\n{fresh}");
+    }
+}
+
+/// Every scenario, a row each.
+fn scenarios() -> String {
+    let row = |scenario: &Scenario| {
+        let formats: Vec<_> = scenario.formats().iter().map(|format| format.name()).collect();
+        let formats = if formats.len() == WireFormat::ALL.len() { "all".into() } else { formats.join(", ") };
+        format!("| `{}` | {} | {formats} |\n", scenario.name(), scenario.shows())
+    };
+    let rows: String = Scenario::all().map(row).collect();
+    format!("| scenario | what it shows | formats |\n|---|---|---|\n{rows}")
+}
+
+/// The page with this between the marks of this name.
+fn filled(page: &str, name: &str, text: &str) -> String {
+    let (begin, end) = (format!("<!-- {name} -->\n"), format!("<!-- end of {name} -->"));
+    let (head, rest) = page.split_once(&begin).unwrap();
+    let (_, tail) = rest.split_once(&end).unwrap();
+    format!("{head}{begin}\n{text}\n{end}{tail}")
 }

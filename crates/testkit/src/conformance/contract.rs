@@ -8,7 +8,7 @@ use turnwright_core::{Message, Role, ToolResult};
 use turnwright_llm_stream::{LlmClient, LlmEvent, LlmRequest, LlmResponse, StreamItem, ToolProgress};
 
 use super::{
-    hear::{LONGEST, closed, context, hear, request},
+    hear::{LONGEST, MODEL, closed, context, hear, request},
     report::Outcome,
 };
 use crate::{
@@ -45,7 +45,7 @@ pub(super) async fn check<C: LlmClient>(format: WireFormat, client: &impl Fn(&st
 }
 
 async fn serve(draft: Draft) -> Result<ProviderServer, String> {
-    ProviderServer::start_draft(draft.format, draft).await.map_err(|e| e.to_string())
+    ProviderServer::start_drafts(draft.format, [draft]).await.map_err(|e| e.to_string())
 }
 
 async fn script(format: WireFormat, replies: &[Reply]) -> Result<ProviderServer, String> {
@@ -76,11 +76,7 @@ async fn splits_alike<C: LlmClient>(format: WireFormat, client: &impl Fn(&str) -
     Ok(())
 }
 
-async fn drop_closes<C: LlmClient>(
-    format: WireFormat,
-    client: &impl Fn(&str) -> C,
-    began: bool,
-) -> Verdict {
+async fn drop_closes<C: LlmClient>(format: WireFormat, client: &impl Fn(&str) -> C, began: bool) -> Verdict {
     let mut draft = Draft::of(format, &usual());
     draft.events.truncate(draft.find(Mark::Text) + 1);
     (draft.ending, draft.mute) = (Ending::Stall, !began);
@@ -106,7 +102,7 @@ async fn drop_closes<C: LlmClient>(
         return Err("it ended, or stayed silent, where it should wait".into());
     }
     drop(stream);
-    closed(&server).await
+    closed(&server, MODEL).await
 }
 
 async fn calls_are_seen_arriving<C: LlmClient>(format: WireFormat, client: &impl Fn(&str) -> C) -> Verdict {

@@ -30,7 +30,11 @@ const FIELDS: [Field; 13] = [
         set: |r| choose(r, ToolChoice::Tool("tell-weather".into())),
         words: "",
     },
-    Field { name: "image, inline", set: |r| image(r, "data:image/png;base64,iVBORw0KGgo="), words: "iVBORw0KGgo=" },
+    Field {
+        name: "image, inline",
+        set: |r| image(r, "data:image/png;base64,iVBORw0KGgo="),
+        words: "iVBORw0KGgo=",
+    },
     Field { name: "image, by address", set: |r| image(r, "https://a.example/cat.png"), words: "cat.png" },
     Field { name: "system message later", set: system_later, words: "said-later" },
     Field { name: "two user messages", set: two_messages, words: "once-more" },
@@ -42,6 +46,9 @@ pub(super) async fn probe<C: LlmClient>(
     format: WireFormat,
     client: &impl Fn(&str) -> C,
 ) -> Result<Vec<(&'static str, String)>, String> {
+    let server = ProviderServer::start_repeating_as(format, Reply::new().text("a")).await;
+    let server = server.map_err(|e| e.to_string())?;
+    let client = client(&server.base_url());
     let mut rows = Vec::new();
     for field in FIELDS {
         let mut base = request();
@@ -50,10 +57,10 @@ pub(super) async fn probe<C: LlmClient>(
         }
         let mut with = base.clone();
         (field.set)(&mut with);
-        let cell = match body(format, client, &with).await? {
-            Err(kind) => format!("refused ({kind})"),
+        let cell = match body(&server, &client, &with).await? {
+            Err(kind) => format!("refused (`{kind}`)"),
             Ok(sent) if field.words.is_empty() => {
-                said(Ok(&sent) != body(format, client, &base).await?.as_ref()).to_owned()
+                said(Ok(sent) != body(&server, &client, &base).await?).to_owned()
             }
             Ok(sent) => said(sent.to_string().contains(field.words)).to_owned(),
         };
@@ -64,14 +71,13 @@ pub(super) async fn probe<C: LlmClient>(
 
 /// The body a request becomes, or the kind of the error it is refused with before it is sent.
 async fn body<C: LlmClient>(
-    format: WireFormat,
-    client: &impl Fn(&str) -> C,
+    server: &ProviderServer,
+    client: &C,
     request: &LlmRequest,
 ) -> Result<Result<Value, String>, String> {
-    let server = ProviderServer::start_as(format, [Reply::new().text("a")]).await;
-    let server = server.map_err(|e| e.to_string())?;
-    let heard = hear(&client(&server.base_url()), request).await?;
-    Ok(match (server.requests().first(), heard.response.error) {
+    let before = server.request_count();
+    let heard = hear(client, request).await?;
+    Ok(match (server.requests().get(before), heard.response.error) {
         (Some(sent), _) => Ok(sent.json()),
         (None, error) => Err(error.map(|e| e.kind.name()).unwrap_or_default()),
     })

@@ -14,6 +14,9 @@ use crate::{check::Verdict, provider::ProviderServer};
 /// The longest a scenario may take.
 pub(super) const LONGEST: Duration = Duration::from_secs(12);
 
+/// The model that is asked for where it does not matter.
+pub(super) const MODEL: &str = "m";
+
 /// How soon a connection must be closed.
 const SOON: Duration = Duration::from_secs(5);
 
@@ -71,9 +74,9 @@ fn lane(items: &[StreamItem]) -> Verdict {
     Ok(())
 }
 
-/// Waits until the client closed the connection, or closed the body it was sent.
-pub(super) async fn closed(server: &ProviderServer) -> Verdict {
-    let closed = timeout(SOON, server.wait_for_client_closes(1)).await;
+/// Waits until the client closed the body it was sent for this model.
+pub(super) async fn closed(server: &ProviderServer, model: &str) -> Verdict {
+    let closed = timeout(SOON, server.wait_for_close_of(model)).await;
     closed.map_err(|_| format!("the connection is still open {SOON:?} later"))
 }
 
@@ -86,7 +89,7 @@ pub(super) fn context() -> Result<TurnContext, String> {
 pub(super) fn request() -> LlmRequest {
     let messages = context().map(|ctx| Arc::new(Message::user(ctx.sources().id(), "hello")));
     LlmRequest {
-        model: "m".into(),
+        model: MODEL.into(),
         messages: messages.into_iter().collect(),
         attempt: 1,
         ..LlmRequest::default()

@@ -32,7 +32,9 @@ impl Report {
 
     /// What is wrong: names, and why.
     pub fn failures(&self) -> impl Iterator<Item = (&'static str, &str)> {
-        self.outcomes.iter().filter_map(|outcome| Some((outcome.name, outcome.verdict.as_ref().err()?.as_str())))
+        self.outcomes
+            .iter()
+            .filter_map(|outcome| Some((outcome.name, outcome.verdict.as_ref().err()?.as_str())))
     }
 }
 

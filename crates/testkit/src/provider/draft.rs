@@ -47,7 +47,10 @@ pub(crate) enum Ending {
     /// The connection is reset.
     Reset,
     /// This, again and again.
-    Repeat { every: Duration, bytes: Bytes },
+    Repeat {
+        every: Duration,
+        bytes: Bytes,
+    },
 }
 
 impl Draft {
@@ -168,7 +171,7 @@ impl Draft {
     }
 
     /// Whether its connection is to be reset.
-    pub(super) fn resets(&self) -> bool {
+    pub(crate) fn resets(&self) -> bool {
         matches!(self.ending, Ending::Reset)
     }
 

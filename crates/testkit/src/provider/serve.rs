@@ -10,11 +10,12 @@ use hyper::{
     body::{Frame, Incoming},
     header::{CONTENT_TYPE, HeaderName, HeaderValue},
 };
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{
+    WireFormat,
     draft::{Draft, Ending},
-    server::{RecordedRequest, Shared},
+    state::{RecordedRequest, Shared},
 };
 
 type Frames = Pin<Box<dyn Stream<Item = io::Result<Frame<Bytes>>> + Send>>;
@@ -26,29 +27,41 @@ pub(super) async fn serve(request: Request<Incoming>, shared: Arc<Shared>) -> Re
     if request.method() != Method::POST || !format.serves(&path) {
         let message = format!("there is only POST {}", format.path());
         let body = json!({ "error": { "message": message, "type": "not_found", "code": "not_found" } });
-        return Ok(respond(Draft::error(format, 404, &body), shared));
+        let watch = Watch { shared, model: String::new(), ended: false };
+        return Ok(respond(Draft::error(format, 404, &body), watch));
     }
     let headers = request.headers().iter();
     let headers =
         headers.map(|(n, v)| (n.as_str().to_owned(), String::from_utf8_lossy(v.as_bytes()).into_owned()));
     let headers = headers.collect();
     let body = request.into_body().collect().await.map(Collected::to_bytes).unwrap_or_default();
-    let answer = shared.next(RecordedRequest { path, headers, body });
+    let model = model_of(format, &path, &body);
+    let answer = shared.next(RecordedRequest { path, model: model.clone(), headers, body });
     let answer = answer.unwrap_or_else(|| {
         let message = "the script is at its end";
-        let error = json!({ "error": { "message": message, "type": "server_error", "code": "server_error" } });
+        let error =
+            json!({ "error": { "message": message, "type": "server_error", "code": "server_error" } });
         Draft::error(format, 500, &error)
     });
     if answer.mute {
-        let _watch = Watch { shared, ended: false };
+        let _watch = Watch { shared, model, ended: false };
         return std::future::pending().await;
     }
-    Ok(respond(answer, shared))
+    Ok(respond(answer, Watch { shared, model, ended: false }))
 }
 
-fn respond(answer: Draft, shared: Arc<Shared>) -> Answered {
+/// The model that is asked for: in the path, or in the body.
+fn model_of(format: WireFormat, path: &str, body: &[u8]) -> String {
+    let in_path = format.path().split_once('*');
+    let in_path = in_path.and_then(|(head, tail)| path.strip_prefix(head)?.strip_suffix(tail));
+    let in_body =
+        || serde_json::from_slice::<Value>(body).ok()?.get("model")?.as_str().map(ToOwned::to_owned);
+    in_path.map(ToOwned::to_owned).or_else(in_body).unwrap_or_default()
+}
+
+fn respond(answer: Draft, watch: Watch) -> Answered {
     let (status, content_type, headers) = (answer.status, answer.content_type, answer.headers.clone());
-    let mut response = Response::new(StreamBody::new(body(&answer, shared)));
+    let mut response = Response::new(StreamBody::new(body(&answer, watch)));
     *response.status_mut() = StatusCode::from_u16(status).unwrap_or_default();
     if let Some(content_type) = content_type {
         response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
@@ -64,6 +77,8 @@ fn respond(answer: Draft, shared: Arc<Shared>) -> Answered {
 /// Tells a body that was sent to its end from one that the client closed.
 struct Watch {
     shared: Arc<Shared>,
+    /// The model that was asked for.
+    model: String,
     ended: bool,
 }
 
@@ -76,14 +91,14 @@ impl Watch {
 impl Drop for Watch {
     fn drop(&mut self) {
         if !self.ended {
-            self.shared.counts.send_modify(|counts| counts.client_closes += 1);
+            self.shared.client_closed(&self.model);
         }
     }
 }
 
-fn body(answer: &Draft, shared: Arc<Shared>) -> Frames {
+fn body(answer: &Draft, watch: Watch) -> Frames {
     let (delay, ending) = (answer.delay, answer.ending.clone());
-    let state = (answer.pieces().into_iter(), Watch { shared, ended: false }, ending);
+    let state = (answer.pieces().into_iter(), watch, ending);
     Box::pin(stream::unfold(state, move |(mut pieces, mut watch, ending)| async move {
         if let Some(piece) = pieces.next() {
             pause(delay).await;

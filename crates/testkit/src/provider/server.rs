@@ -1,21 +1,17 @@
 //! The server itself.
 
 use std::{
-    collections::VecDeque,
+    collections::HashMap,
     io,
     net::{Ipv4Addr, SocketAddr},
     sync::Arc,
     time::Duration,
 };
 
-use bytes::Bytes;
 use hyper::{server::conn::http1, service::service_fn};
 use hyper_util::rt::TokioIo;
-use parking_lot::Mutex;
-use serde_json::Value;
 use tokio::{
     net::TcpListener,
-    sync::watch,
     task::{JoinHandle, JoinSet},
 };
 
@@ -23,31 +19,9 @@ use super::{
     Reply, WireFormat,
     draft::Draft,
     serve::{pause, serve},
+    state::{Counts, Script, Shared},
 };
 use crate::scenario::Scenario;
-
-/// A request as the server received it.
-#[derive(Debug, Clone)]
-pub struct RecordedRequest {
-    /// The path, without its query.
-    pub path: String,
-    /// Header names, in lower case, and values, in the order they came.
-    pub headers: Vec<(String, String)>,
-    /// The body.
-    pub body: Bytes,
-}
-
-impl RecordedRequest {
-    /// The first header of this name, given in lower case.
-    pub fn header(&self, name: &str) -> Option<&str> {
-        self.headers.iter().find(|(n, _)| n == name).map(|(_, value)| value.as_str())
-    }
-
-    /// The body as JSON; null when it is none.
-    pub fn json(&self) -> Value {
-        serde_json::from_slice(&self.body).unwrap_or_default()
-    }
-}
 
 /// The server. It speaks one format. It answers the n-th `POST` to the format's path with the n-th reply of its script,
 /// and with status 500 once the script is at its end, so that a call too many does not pass unnoticed; anything else with
@@ -60,42 +34,6 @@ pub struct ProviderServer {
     address: SocketAddr,
     shared: Arc<Shared>,
     task: JoinHandle<()>,
-}
-
-#[derive(Debug)]
-pub(super) struct Shared {
-    pub(super) format: WireFormat,
-    script: Mutex<Script>,
-    /// Whether connections end in a reset.
-    resets: bool,
-    requests: Mutex<Vec<RecordedRequest>>,
-    pub(super) counts: watch::Sender<Counts>,
-}
-
-#[derive(Debug)]
-enum Script {
-    Once(VecDeque<Draft>),
-    Repeating(Box<Draft>),
-}
-
-#[derive(Debug, Default, Clone, Copy)]
-pub(super) struct Counts {
-    connections: usize,
-    requests: usize,
-    pub(super) client_closes: usize,
-}
-
-impl Shared {
-    /// Takes down a request; gives the answer that is next, none if the script is at its end.
-    pub(super) fn next(&self, request: RecordedRequest) -> Option<Draft> {
-        self.requests.lock().push(request);
-        let answer = match &mut *self.script.lock() {
-            Script::Once(answers) => answers.pop_front(),
-            Script::Repeating(answer) => Some((**answer).clone()),
-        };
-        self.counts.send_modify(|counts| counts.requests += 1);
-        answer
-    }
 }
 
 impl ProviderServer {
@@ -117,10 +55,7 @@ impl ProviderServer {
     ///
     /// # Cancel safety
     /// As [`Self::start`].
-    pub async fn start_as(
-        format: WireFormat,
-        script: impl IntoIterator<Item = Reply>,
-    ) -> io::Result<Self> {
+    pub async fn start_as(format: WireFormat, script: impl IntoIterator<Item = Reply>) -> io::Result<Self> {
         let answers = script.into_iter().map(|reply| Draft::of(format, &reply)).collect();
         Self::run(format, Script::Once(answers)).await
     }
@@ -159,28 +94,29 @@ impl ProviderServer {
             let why = format!("{} has no scenario {}", format, scenario.name());
             return Err(io::Error::new(io::ErrorKind::Unsupported, why));
         };
-        Self::start_draft(format, answer).await
+        Self::start_drafts(format, [answer]).await
     }
 
-    /// Starts a server that gives this answer once.
-    pub(crate) async fn start_draft(format: WireFormat, answer: Draft) -> io::Result<Self> {
-        Self::run(format, Script::Once([answer].into())).await
+    /// Starts a server that gives these answers, each once.
+    pub(crate) async fn start_drafts(
+        format: WireFormat,
+        answers: impl IntoIterator<Item = Draft>,
+    ) -> io::Result<Self> {
+        Self::run(format, Script::Once(answers.into_iter().collect())).await
+    }
+
+    /// Starts a server whose answer depends on the model that is asked for, so that one client can hear them all.
+    pub(crate) async fn start_by_model(
+        format: WireFormat,
+        answers: HashMap<String, Draft>,
+    ) -> io::Result<Self> {
+        Self::run(format, Script::ByModel(answers)).await
     }
 
     async fn run(format: WireFormat, script: Script) -> io::Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
         let address = listener.local_addr()?;
-        let resets = match &script {
-            Script::Once(answers) => answers.iter().any(Draft::resets),
-            Script::Repeating(answer) => answer.resets(),
-        };
-        let shared = Arc::new(Shared {
-            format,
-            script: Mutex::new(script),
-            resets,
-            requests: Mutex::default(),
-            counts: watch::Sender::new(Counts::default()),
-        });
+        let shared = Arc::new(Shared::new(format, script));
         let task = tokio::spawn(accept(listener, shared.clone()));
         Ok(Self { format, address, shared, task })
     }
@@ -203,7 +139,7 @@ impl ProviderServer {
 
     /// The requests so far, oldest first. A request is recorded once its body is whole.
     pub fn requests(&self) -> Vec<RecordedRequest> {
-        self.shared.requests.lock().clone()
+        self.shared.requests()
     }
 
     /// How many requests there were.
@@ -237,6 +173,16 @@ impl ProviderServer {
         self.wait(|counts| counts.client_closes >= count).await;
     }
 
+    /// How many requests there were for this model.
+    pub(crate) fn requests_for(&self, model: &str) -> usize {
+        self.shared.requests_for(model)
+    }
+
+    /// Waits until the client closed a body of this model before its end.
+    pub(crate) async fn wait_for_close_of(&self, model: &str) {
+        self.wait(|_| self.shared.was_closed(model)).await;
+    }
+
     async fn wait(&self, is_enough: impl FnMut(&Counts) -> bool) {
         // The sender lives in `self`, so that the wait ends with the condition only.
         let _ = self.shared.counts.subscribe().wait_for(is_enough).await;
@@ -262,7 +208,7 @@ async fn accept(listener: TcpListener, shared: Arc<Shared>) {
                 };
                 // Without this the kernel would gather small frames.
                 let _ = stream.set_nodelay(true);
-                if shared.resets {
+                if shared.resets() {
                     let _ = stream.set_zero_linger();
                 }
                 shared.counts.send_modify(|counts| counts.connections += 1);

@@ -69,7 +69,9 @@ pub(super) const ALL: &[Scenario] = &[
             d.events.insert(at + 1, Event::json(Mark::Odd, json!({ "choices": [], "usage": null })));
         })
     }),
-    scenario("finish-twice", "the finish reason comes twice", EVERY, |f| Play::whole(f, Draft::repeat_finish)),
+    scenario("finish-twice", "the finish reason comes twice", EVERY, |f| {
+        Play::whole(f, Draft::repeat_finish)
+    }),
     scenario("finish-unknown", "a reason that nobody knows", EVERY, |f| {
         let expected = Expected { calls: None, end: End::Finish(FinishReason::Other), ..Expected::usual() };
         Play::of(f, &usual().finish_with(FinishReason::Other), expected, |_| {})
@@ -78,17 +80,21 @@ pub(super) const ALL: &[Scenario] = &[
         let expected = Expected::text("Hel", FinishReason::Length);
         Play::of(f, &Reply::new().text("Hel").finish_with(FinishReason::Length), expected, |_| {})
     }),
-    scenario("finish-filter", "a filter cut the text", &[
-        WireFormat::Chat,
-        WireFormat::Responses,
-        WireFormat::Gemini,
-    ], |f| {
-        let expected = Expected::text("Hel", FinishReason::ContentFilter);
-        Play::of(f, &Reply::new().text("Hel").finish_with(FinishReason::ContentFilter), expected, |_| {})
-    }),
-    scenario("end-without-mark", "the body ends after the finish reason", OPEN_ENDED, |f| {
-        Play::whole(f, until_finish).expecting(|e| e.usage = None)
-    }),
+    scenario(
+        "finish-filter",
+        "a filter cut the text",
+        &[WireFormat::Chat, WireFormat::Responses, WireFormat::Gemini],
+        |f| {
+            let expected = Expected::text("Hel", FinishReason::ContentFilter);
+            Play::of(f, &Reply::new().text("Hel").finish_with(FinishReason::ContentFilter), expected, |_| {})
+        },
+    ),
+    scenario(
+        "end-without-mark",
+        "the body ends after the finish reason",
+        &[WireFormat::Chat, WireFormat::Messages],
+        |f| Play::whole(f, until_finish).expecting(|e| e.usage = None),
+    ),
     scenario("break-after-finish", "the connection breaks after the finish reason", OPEN_ENDED, |f| {
         Play::whole(f, |d| {
             until_finish(d);
@@ -105,17 +111,19 @@ pub(super) const ALL: &[Scenario] = &[
     scenario("open-after-the-end", "the socket stays open after the end", EVERY, |f| {
         Play::whole(f, |d| d.ending = Ending::Stall).expecting(|e| e.closes = true)
     }),
-    scenario("more-after-finish", "text after a finish reason; the answer was not over", &[
-        WireFormat::Chat,
-        WireFormat::Gemini,
-    ], |f| {
-        let reply = Reply::new().text("Hel").text("lo");
-        Play::of(f, &reply, Expected::text("Hello", FinishReason::Stop), |d| {
-            let finish = d.events.get(d.find(Mark::Finish)).cloned();
-            let at = d.find(Mark::Text) + 1;
-            d.events.splice(at..at, finish);
-        })
-    }),
+    scenario(
+        "more-after-finish",
+        "text after a finish reason; the answer was not over",
+        &[WireFormat::Chat, WireFormat::Gemini],
+        |f| {
+            let reply = Reply::new().text("Hel").text("lo");
+            Play::of(f, &reply, Expected::text("Hello", FinishReason::Stop), |d| {
+                let finish = d.events.get(d.find(Mark::Finish)).cloned();
+                let at = d.find(Mark::Text) + 1;
+                d.events.splice(at..at, finish);
+            })
+        },
+    ),
     scenario("two-answers-in-one", "a second answer is spliced into the stream", SPLICED, |f| {
         Play::two_answers(f)
     }),

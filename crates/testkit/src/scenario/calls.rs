@@ -3,9 +3,7 @@
 use serde_json::Value;
 use turnwright_llm_stream::FinishReason;
 
-use super::{
-    ALL as EVERY, CHAT, End, Expected, Play, Scenario, scenario, two, two_whole, usual,
-};
+use super::{ALL as EVERY, CHAT, End, Expected, Play, Scenario, scenario, two, two_whole, usual};
 use crate::provider::{
     Reply, WireFormat,
     draft::Draft,
@@ -15,11 +13,12 @@ use crate::provider::{
 pub(super) const ALL: &[Scenario] = &[
     scenario("calls-whole", "two calls, an event each", EVERY, |f| Play::two(f, &two_whole(), |_| {})),
     scenario("calls-in-fragments", "two calls in fragments", EVERY, |f| Play::two(f, &two(), |_| {})),
-    scenario("calls-in-one-event", "two calls in one event", &[
-        WireFormat::Chat,
-        WireFormat::Gemini,
-        WireFormat::Ollama,
-    ], |f| Play::two(f, &two_whole(), together)),
+    scenario(
+        "calls-in-one-event",
+        "two calls in one event",
+        &[WireFormat::Chat, WireFormat::Gemini, WireFormat::Ollama],
+        |f| Play::two(f, &two_whole(), together),
+    ),
     scenario("calls-interleaved", "fragments of two calls take turns", CHAT, |f| {
         Play::two(f, &two(), |d| {
             let at = d.find(Mark::Call);
@@ -31,7 +30,9 @@ pub(super) const ALL: &[Scenario] = &[
         })
     }),
     scenario("call-index-missing", "calls are told apart by their events alone", CHAT, |f| {
-        Play::two(f, &two_whole(), |d| each(d, |call, _| drop(call.as_object_mut().map(|c| c.remove("index")))))
+        Play::two(f, &two_whole(), |d| {
+            each(d, |call, _| drop(call.as_object_mut().map(|c| c.remove("index"))))
+        })
     }),
     scenario("call-index-sparse", "indexes leave gaps", CHAT, |f| {
         Play::two(f, &two(), |d| {
@@ -42,7 +43,13 @@ pub(super) const ALL: &[Scenario] = &[
         Play::two(f, &two(), |d| each(d, |call, _| call["index"] = 0.into()))
     }),
     scenario("call-id-blank-later", "further pieces have an empty id", CHAT, |f| {
-        Play::two(f, &two(), |d| each(d, |call, first| if !first { call["id"] = "".into() }))
+        Play::two(f, &two(), |d| {
+            each(d, |call, first| {
+                if !first {
+                    call["id"] = "".into()
+                }
+            })
+        })
     }),
     scenario("call-id-null-later", "further pieces have a null id and name", CHAT, |f| {
         Play::two(f, &two(), |d| {
@@ -66,15 +73,16 @@ pub(super) const ALL: &[Scenario] = &[
             });
         })
     }),
-    scenario("call-id-missing", "calls without ids", &[
-        WireFormat::Chat,
-        WireFormat::Gemini,
-        WireFormat::Ollama,
-    ], |f| {
-        let reply = Reply::new().reasoning("hm").text("Hello €");
-        let reply = reply.tool_call("", "weather", r#"{"city":"Rome"}"#);
-        Play::two(f, &reply.tool_call("", "time", r#"{"zone":"UTC"}"#), |_| {})
-    }),
+    scenario(
+        "call-id-missing",
+        "calls without ids",
+        &[WireFormat::Chat, WireFormat::Gemini, WireFormat::Ollama],
+        |f| {
+            let reply = Reply::new().reasoning("hm").text("Hello €");
+            let reply = reply.tool_call("", "weather", r#"{"city":"Rome"}"#);
+            Play::two(f, &reply.tool_call("", "time", r#"{"zone":"UTC"}"#), |_| {})
+        },
+    ),
     scenario("call-id-repeated", "two calls with one id", EVERY, |f| {
         let reply = Reply::new().reasoning("hm").text("Hello €");
         let reply = reply.tool_call("c1", "weather", r#"{"city":"Rome"}"#);
@@ -90,29 +98,34 @@ pub(super) const ALL: &[Scenario] = &[
         let reply = Reply::new().reasoning("hm").text("Hello €").tool_call("c1", "now", "");
         Play::of(f, &reply, expected, |_| {})
     }),
-    scenario("call-arguments-absent", "no arguments at all", &[
-        WireFormat::Chat,
-        WireFormat::Gemini,
-        WireFormat::Ollama,
-    ], |f| {
-        let expected = Expected { calls: Some(vec![("now", "")]), ..Expected::usual() };
-        let reply = Reply::new().reasoning("hm").text("Hello €").tool_call("c1", "now", "");
-        Play::of(f, &reply, expected, |d| {
-            for value in d.events.iter_mut().filter_map(Event::value) {
-                let paths = [
-                    ("/choices/0/delta/tool_calls/0/function", "arguments"),
-                    ("/candidates/0/content/parts/0/functionCall", "args"),
-                    ("/message/tool_calls/0/function", "arguments"),
-                ];
-                for (path, name) in paths {
-                    value.pointer_mut(path).and_then(Value::as_object_mut).map(|call| call.remove(name));
+    scenario(
+        "call-arguments-absent",
+        "no arguments at all",
+        &[WireFormat::Chat, WireFormat::Gemini, WireFormat::Ollama],
+        |f| {
+            let expected = Expected { calls: Some(vec![("now", "")]), ..Expected::usual() };
+            let reply = Reply::new().reasoning("hm").text("Hello €").tool_call("c1", "now", "");
+            Play::of(f, &reply, expected, |d| {
+                for value in d.events.iter_mut().filter_map(Event::value) {
+                    let paths = [
+                        ("/choices/0/delta/tool_calls/0/function", "arguments"),
+                        ("/candidates/0/content/parts/0/functionCall", "args"),
+                        ("/message/tool_calls/0/function", "arguments"),
+                    ];
+                    for (path, name) in paths {
+                        value.pointer_mut(path).and_then(Value::as_object_mut).map(|call| call.remove(name));
+                    }
                 }
-            }
-        })
-    }),
+            })
+        },
+    ),
     scenario("call-arguments-null-first", "the first piece has null for arguments", CHAT, |f| {
         Play::two(f, &two(), |d| {
-            each(d, |call, first| if first { call["function"]["arguments"] = Value::Null });
+            each(d, |call, first| {
+                if first {
+                    call["function"]["arguments"] = Value::Null
+                }
+            });
         })
     }),
     scenario("finish-on-the-last-piece", "the finish reason comes with the last piece", CHAT, |f| {
@@ -128,16 +141,18 @@ pub(super) const ALL: &[Scenario] = &[
         let expected = Expected::usual();
         Play::of(f, &usual().finish_with(FinishReason::Stop), expected, |_| {})
     }),
-    scenario("cut-by-length", "the output limit cut the arguments", &[
-        WireFormat::Chat,
-        WireFormat::Responses,
-        WireFormat::Messages,
-    ], |f| {
-        let end = End::Finish(FinishReason::Length);
-        let expected = Expected { calls: None, end, ..Expected::usual() };
-        let reply = Reply::new().reasoning("hm").text("Hello €").tool_call("c1", "weather", r#"{"city":"Ro"#);
-        Play::of(f, &reply.finish_with(FinishReason::Length), expected, |_| {})
-    }),
+    scenario(
+        "cut-by-length",
+        "the output limit cut the arguments",
+        &[WireFormat::Chat, WireFormat::Responses, WireFormat::Messages],
+        |f| {
+            let end = End::Finish(FinishReason::Length);
+            let expected = Expected { calls: None, end, ..Expected::usual() };
+            let reply =
+                Reply::new().reasoning("hm").text("Hello €").tool_call("c1", "weather", r#"{"city":"Ro"#);
+            Play::of(f, &reply.finish_with(FinishReason::Length), expected, |_| {})
+        },
+    ),
 ];
 
 /// Changes each piece of a call; the flag says that it is the first one of its call.
@@ -157,8 +172,7 @@ fn together(draft: &mut Draft) {
     let second = second.value().map(Value::take).unwrap_or_default();
     let first = draft.events.get_mut(at).and_then(Event::value);
     if let Some(first) = first {
-        let lists =
-            ["/choices/0/delta/tool_calls", "/candidates/0/content/parts", "/message/tool_calls"];
+        let lists = ["/choices/0/delta/tool_calls", "/candidates/0/content/parts", "/message/tool_calls"];
         for path in lists {
             if let (Some(Value::Array(list)), Some(Value::Array(more))) =
                 (first.pointer_mut(path), second.pointer(path))
@@ -168,4 +182,3 @@ fn together(draft: &mut Draft) {
         }
     }
 }
-

@@ -10,6 +10,7 @@ use crate::provider::{
     Reply, WireFormat,
     draft::Draft,
     event::{Data, Event, Mark},
+    render::SIGNATURE,
 };
 
 pub(super) const ALL: &[Scenario] = &[
@@ -58,9 +59,10 @@ pub(super) const ALL: &[Scenario] = &[
     }),
     scenario("reasoning-details", "reasoning in details alone", CHAT, |f| {
         Play::whole(f, |d| {
-            rename_reasoning(d, |text| {
-                json!({ "reasoning_details": [{ "type": "reasoning.text", "text": text, "index": 0 }] })
-            });
+            rename_reasoning(
+                d,
+                |text| json!({ "reasoning_details": [{ "type": "reasoning.text", "text": text, "index": 0 }] }),
+            );
         })
     }),
     scenario("reasoning-as-parts", "content is a list of parts, then text", CHAT, |f| {
@@ -71,32 +73,35 @@ pub(super) const ALL: &[Scenario] = &[
             });
         })
     }),
-    scenario("refusal-deltas", "the model declines in a field of its own", &[
-        WireFormat::Chat,
-        WireFormat::Responses,
-    ], |f| {
-        let expected = Expected::text("I will not.", FinishReason::Refusal);
-        Play::of(f, &Reply::new().text("I will not."), expected, |d| {
-            // What says the same words once more would say them as text.
-            d.events.retain(|event| !matches!(event.name, Some("response.content_part.done" | DONE | SAID)));
-            for event in &mut d.events {
-                match (event.mark, f) {
-                    (Mark::Text, WireFormat::Responses) => {
-                        event.name = Some(REFUSAL);
-                        event.value().map(|value| value["type"] = REFUSAL.into());
+    scenario(
+        "refusal-deltas",
+        "the model declines in a field of its own",
+        &[WireFormat::Chat, WireFormat::Responses],
+        |f| {
+            let expected = Expected::text("I will not.", FinishReason::Refusal);
+            Play::of(f, &Reply::new().text("I will not."), expected, |d| {
+                // What says the same words once more would say them as text.
+                d.events
+                    .retain(|event| !matches!(event.name, Some("response.content_part.done" | DONE | SAID)));
+                for event in &mut d.events {
+                    match (event.mark, f) {
+                        (Mark::Text, WireFormat::Responses) => {
+                            event.name = Some(REFUSAL);
+                            event.value().map(|value| value["type"] = REFUSAL.into());
+                        }
+                        (Mark::Text, _) => {
+                            let delta = json!({ "refusal": "I will not." });
+                            event.value().map(|value| value["choices"][0]["delta"] = delta);
+                        }
+                        (Mark::Finish, WireFormat::Responses) => {
+                            event.value().map(|value| value["response"]["output"] = json!([]));
+                        }
+                        _ => {}
                     }
-                    (Mark::Text, _) => {
-                        let delta = json!({ "refusal": "I will not." });
-                        event.value().map(|value| value["choices"][0]["delta"] = delta);
-                    }
-                    (Mark::Finish, WireFormat::Responses) => {
-                        event.value().map(|value| value["response"]["output"] = json!([]));
-                    }
-                    _ => {}
                 }
-            }
-        })
-    }),
+            })
+        },
+    ),
     scenario("delta-null", "a delta that is null", CHAT, |f| {
         Play::whole(f, |d| {
             let choices = json!([{ "index": 0, "delta": null, "finish_reason": null }]);
@@ -113,7 +118,8 @@ pub(super) const ALL: &[Scenario] = &[
     }),
     scenario("first-event-empty", "the first event has no choices and blank labels", CHAT, |f| {
         Play::whole(f, |d| {
-            let data = json!({ "choices": [], "id": "", "model": "", "object": "", "prompt_filter_results": [] });
+            let data =
+                json!({ "choices": [], "id": "", "model": "", "object": "", "prompt_filter_results": [] });
             d.events.insert(0, Event::json(Mark::Odd, data));
         })
     }),
@@ -166,6 +172,14 @@ const REFUSAL: &str = "response.refusal.delta";
 const SAID: &str = "response.output_text.done";
 const DONE: &str = "response.output_item.done";
 
+/// Says the reasoning as routers do that want it back: in details, signed.
+pub(crate) fn sign_reasoning(draft: &mut Draft) {
+    rename_reasoning(draft, |text| {
+        let detail = json!({ "type": "reasoning.text", "text": text, "signature": SIGNATURE, "index": 0 });
+        json!({ "reasoning": text, "reasoning_details": [detail] })
+    });
+}
+
 /// Says the reasoning in other fields.
 fn rename_reasoning(draft: &mut Draft, field: impl Fn(&Value) -> Value) {
     for event in &mut draft.events {
@@ -185,4 +199,3 @@ fn escape(json: &str) -> String {
     };
     json.chars().map(escaped).collect()
 }
-

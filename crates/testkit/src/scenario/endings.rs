@@ -19,7 +19,8 @@ const OFTEN: Duration = Duration::from_millis(20);
 
 pub(super) const ALL: &[Scenario] = &[
     scenario("stall", "silence in the midst", EVERY, |f| {
-        Play::breaks(f, &[ErrorKind::IdleTimeout], |d| d.ending = Ending::Stall).expecting(|e| e.closes = true)
+        Play::breaks(f, &[ErrorKind::IdleTimeout], |d| d.ending = Ending::Stall)
+            .expecting(|e| e.closes = true)
     }),
     scenario("heartbeats-for-ever", "heartbeats in the midst, and nothing else", EVERY, |f| {
         Play::breaks(f, &[ErrorKind::IdleTimeout], |d| {
@@ -82,18 +83,20 @@ pub(super) const ALL: &[Scenario] = &[
     scenario("break-at-once", "the connection breaks before the answer", EVERY, |f| {
         Play::refuses(empty(f, Ending::Abort), &[ErrorKind::Connection, ErrorKind::Truncated])
     }),
-    scenario("break-in-a-call", "the connection breaks while a call arrives: it is none", &[
-        WireFormat::Chat,
-        WireFormat::Responses,
-        WireFormat::Messages,
-    ], |f| {
-        let kinds = &[ErrorKind::Truncated, ErrorKind::Connection];
-        let expected = Expected { text: Some("Hello €"), reasoning: Some("hm"), ..Expected::failure(kinds) };
-        Play::of(f, &usual(), expected, |d| {
-            d.events.truncate(d.find(Mark::Call) + 2);
-            d.ending = Ending::Abort;
-        })
-    }),
+    scenario(
+        "break-in-a-call",
+        "the connection breaks while a call arrives: it is none",
+        &[WireFormat::Chat, WireFormat::Responses, WireFormat::Messages],
+        |f| {
+            let kinds = &[ErrorKind::Truncated, ErrorKind::Connection];
+            let expected =
+                Expected { text: Some("Hello €"), reasoning: Some("hm"), ..Expected::failure(kinds) };
+            Play::of(f, &usual(), expected, |d| {
+                d.events.truncate(d.find(Mark::Call) + 2);
+                d.ending = Ending::Abort;
+            })
+        },
+    ),
     scenario("error-in-the-midst", "the server reports an error in the stream", EVERY, |f| {
         Play::breaks(f, &[ErrorKind::Server], |d| d.events.push(Trouble::Server.event(f, "the model failed")))
             .expecting(|e| e.says = Some("the model failed"))
@@ -129,7 +132,7 @@ pub(super) const ALL: &[Scenario] = &[
         })
     }),
     scenario("garbage", "an event that is no JSON", EVERY, |f| {
-        Play::breaks(f, &[ErrorKind::Decode], |d| d.events.push(Event::text(Mark::Odd, "{not json")))
+        Play::breaks(f, &[ErrorKind::Decode], |d| d.events.push(Event::text(Mark::Odd, "no json")))
     }),
     scenario("garbage-bytes", "an event that is no text", EVERY, |f| {
         Play::breaks(f, &[ErrorKind::Decode], |d| {
@@ -153,4 +156,3 @@ fn next_text(draft: &Draft) -> Vec<u8> {
     let second = events.into_iter().filter(|event| event.mark == Mark::Text).nth(1);
     draft.framing.write(draft.format, second.as_slice()).concat()
 }
-

@@ -64,10 +64,10 @@ pub(super) const ALL: &[Scenario] = &[
     scenario("unknown-events", "events of types that are not known", EVERY, |f| {
         Play::whole(f, |d| {
             let odd = match f {
-                WireFormat::Chat | WireFormat::Gemini => Event::json(Mark::Odd, json!({ "timings": { "a": 1 } })),
-                WireFormat::Ollama => {
-                    Event::json(Mark::Odd, json!({ "done": false, "timings": { "a": 1 } }))
+                WireFormat::Chat | WireFormat::Gemini => {
+                    Event::json(Mark::Odd, json!({ "timings": { "a": 1 } }))
                 }
+                WireFormat::Ollama => Event::json(Mark::Odd, json!({ "done": false, "timings": { "a": 1 } })),
                 WireFormat::Responses => {
                     let data = json!({ "type": "response.new_thing.delta", "delta": "x" });
                     Event::named(Mark::Odd, "response.new_thing.delta", data)

@@ -27,9 +27,14 @@ pub(super) const ALL: &[Scenario] = &[
         })
     }),
     scenario("responses-only-deltas", "no item says that it begins or is done", RESPONSES, |f| {
-        Play::of(f, &Reply::new().text("Hel").text("lo €"), Expected::text("Hello €", FinishReason::Stop), |d| {
-            d.events.retain(|event| event.mark != Mark::Frame);
-        })
+        Play::of(
+            f,
+            &Reply::new().text("Hel").text("lo €"),
+            Expected::text("Hello €", FinishReason::Stop),
+            |d| {
+                d.events.retain(|event| event.mark != Mark::Frame);
+            },
+        )
     }),
     scenario("responses-ids-differ", "each event names its item anew", RESPONSES, |f| {
         Play::two(f, &two(), |d| {
@@ -61,7 +66,8 @@ pub(super) const ALL: &[Scenario] = &[
     }),
     scenario("messages-all-at-the-start", "the whole answer comes as the message begins", MESSAGES, |f| {
         Play::of(f, &usual(), Expected { reasoning: None, ..Expected::usual() }, |d| {
-            let call = json!({ "type": "tool_use", "id": "c1", "name": "weather", "input": { "city": "Rome" } });
+            let call =
+                json!({ "type": "tool_use", "id": "c1", "name": "weather", "input": { "city": "Rome" } });
             d.events.retain(|event| event.mark == Mark::End || event.name == Some("message_start"));
             if let Some(value) = d.events.first_mut().and_then(Event::value) {
                 value["message"]["content"] = json!([{ "type": "text", "text": "Hello €" }, call]);
@@ -133,7 +139,8 @@ pub(super) const ALL: &[Scenario] = &[
     scenario("gemini-no-content", "a candidate without content, content without parts", GEMINI, |f| {
         Play::whole(f, |d| {
             let at = d.find(Mark::Finish);
-            if let Some(candidate) = d.events[at].value().and_then(|value| value.pointer_mut("/candidates/0")) {
+            if let Some(candidate) = d.events[at].value().and_then(|value| value.pointer_mut("/candidates/0"))
+            {
                 candidate.as_object_mut().map(|candidate| candidate.remove("content"));
             }
             let odd = json!({ "candidates": [{ "content": { "role": "model" } }] });
@@ -142,7 +149,7 @@ pub(super) const ALL: &[Scenario] = &[
     }),
     scenario("gemini-blocked", "the prompt is blocked: no candidates, no finish reason", GEMINI, |f| {
         let body = json!({ "promptFeedback": { "blockReason": "SAFETY" }, "usageMetadata": { "promptTokenCount": 1 } });
-        let expected = Expected { text: Some(""), usage: None, ..Expected::text("", FinishReason::ContentFilter) };
+        let expected = Expected::failure(&[ErrorKind::ContentFilter]);
         Play::of(f, &Reply::new(), expected, |d| d.events = vec![Event::json(Mark::Finish, body)])
     }),
     scenario("gemini-usage-in-parts", "a count that came before is missing later", GEMINI, |f| {

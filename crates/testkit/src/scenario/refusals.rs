@@ -47,7 +47,9 @@ pub(super) const ALL: &[Scenario] = &[
         let draft = Draft { body: Some(Vec::new()), ..draft };
         Play::refuses(draft, &[ErrorKind::Server]).expecting(|e| e.status = Some(504))
     }),
-    scenario("overloaded", "no capacity", EVERY, |f| refused(f, Trouble::Overloaded, &[ErrorKind::Overloaded])),
+    scenario("overloaded", "no capacity", EVERY, |f| {
+        refused(f, Trouble::Overloaded, &[ErrorKind::Overloaded])
+    }),
     scenario("wrong-key", "no such key", EVERY, |f| refused(f, Trouble::Key, &[ErrorKind::Authentication])),
     scenario("wrong-key-repeated", "the refusal repeats the key", EVERY, |f| {
         let body = Trouble::Key.body_saying(f, &format!("no such key: '{KEY}'."));
@@ -64,14 +66,15 @@ pub(super) const ALL: &[Scenario] = &[
     scenario("context-overflow", "too large for the context; the numbers are kept", EVERY, |f| {
         refused(f, Trouble::Context, &[ErrorKind::ContextOverflow]).expecting(|e| e.says = Some("9000"))
     }),
-    scenario("quota", "nothing left to spend", &[
-        WireFormat::Chat,
-        WireFormat::Responses,
-        WireFormat::Messages,
-        WireFormat::Ollama,
-    ], |f| refused(f, Trouble::Quota, &[ErrorKind::QuotaExceeded])),
+    scenario(
+        "quota",
+        "nothing left to spend",
+        &[WireFormat::Chat, WireFormat::Responses, WireFormat::Messages, WireFormat::Ollama],
+        |f| refused(f, Trouble::Quota, &[ErrorKind::QuotaExceeded]),
+    ),
     scenario("refusal-in-words", "the body of a refusal is no JSON", EVERY, |f| {
-        let draft = Draft { status: 400, ..Draft::of(f, &usual()) }.whole("text/plain", "bad things happened");
+        let draft =
+            Draft { status: 400, ..Draft::of(f, &usual()) }.whole("text/plain", "bad things happened");
         Play::refuses(draft, &[ErrorKind::InvalidRequest]).expecting(|e| e.says = Some("bad things happened"))
     }),
     scenario("refusal-of-a-megabyte", "the body of a refusal is huge", EVERY, |f| {
@@ -94,7 +97,7 @@ pub(super) const ALL: &[Scenario] = &[
     }),
     scenario("redirect", "another address, which is not asked", EVERY, |f| {
         let mut draft = Draft { status: 307, ..Draft::of(f, &usual()) };
-        draft.headers.push(("location", f.path().replace('*', "m")));
+        draft.headers.push(("location", f.path().replace('*', "redirect")));
         Play::refuses(draft, &[ErrorKind::UnexpectedContent]).expecting(|e| e.status = Some(307))
     }),
     scenario("type-of-a-picture", "the type of a picture", EVERY, |f| {

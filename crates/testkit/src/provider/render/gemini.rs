@@ -69,7 +69,11 @@ fn tokens(reply: &Reply) -> Value {
     let mut tokens = json!({ "totalTokenCount": usage.total_tokens() });
     set(&mut tokens, "promptTokenCount", usage.input_tokens);
     let thoughts = usage.reasoning_tokens.unwrap_or_default();
-    set(&mut tokens, "candidatesTokenCount", usage.output_tokens.map(|output| output.saturating_sub(thoughts)));
+    set(
+        &mut tokens,
+        "candidatesTokenCount",
+        usage.output_tokens.map(|output| output.saturating_sub(thoughts)),
+    );
     set(&mut tokens, "thoughtsTokenCount", usage.reasoning_tokens);
     set(&mut tokens, "cachedContentTokenCount", usage.cache_read_input_tokens);
     tokens

@@ -138,7 +138,11 @@ mod tests {
         for format in WireFormat::ALL {
             let events = events(format, &reply);
             let count = |mark| events.iter().filter(|event| event.mark == mark).count();
-            assert_eq!((count(Mark::Reasoning), count(Mark::Text), count(Mark::Finish)), (1, 2, 1), "{format}");
+            assert_eq!(
+                (count(Mark::Reasoning), count(Mark::Text), count(Mark::Finish)),
+                (1, 2, 1),
+                "{format}"
+            );
             assert!(count(Mark::Call) >= 1, "{format}");
         }
     }
