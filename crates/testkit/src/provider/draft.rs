@@ -139,6 +139,17 @@ impl Draft {
         self.events.iter().position(|event| event.mark == mark).unwrap_or(self.events.len())
     }
 
+    /// The JSON of every event, to be changed.
+    pub(crate) fn values(&mut self) -> impl Iterator<Item = &mut Value> {
+        self.events.iter_mut().filter_map(Event::value)
+    }
+
+    /// Changes the JSON of the events with this mark.
+    pub(crate) fn edit(&mut self, mark: Mark, edit: impl FnMut(&mut Value)) {
+        let marked = self.events.iter_mut().filter(|event| event.mark == mark);
+        marked.filter_map(Event::value).for_each(edit);
+    }
+
     pub(crate) fn repeat_finish(&mut self) {
         let at = self.find(Mark::Finish);
         if let Some(finish) = self.events.get(at).cloned() {
@@ -148,7 +159,7 @@ impl Draft {
 
     pub(crate) fn drop_usage(&mut self) {
         self.events.retain(|event| event.mark != Mark::Usage);
-        for value in self.events.iter_mut().filter_map(Event::value) {
+        for value in self.values() {
             for name in ["usage", "usageMetadata", "prompt_eval_count", "eval_count"] {
                 for holder in ["", "/message", "/response"] {
                     value.pointer_mut(holder).and_then(Value::as_object_mut).map(|held| held.remove(name));

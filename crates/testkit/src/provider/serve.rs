@@ -28,7 +28,7 @@ pub(super) async fn serve(request: Request<Incoming>, shared: Arc<Shared>) -> Re
         let message = format!("there is only POST {}", format.path());
         let body = json!({ "error": { "message": message, "type": "not_found", "code": "not_found" } });
         let watch = Watch { shared, model: String::new(), ended: false };
-        return Ok(respond(Draft::error(format, 404, &body), watch));
+        return Ok(respond(&Draft::error(format, 404, &body), watch));
     }
     let headers = request.headers().iter();
     let headers =
@@ -47,7 +47,7 @@ pub(super) async fn serve(request: Request<Incoming>, shared: Arc<Shared>) -> Re
         let _watch = Watch { shared, model, ended: false };
         return std::future::pending().await;
     }
-    Ok(respond(answer, Watch { shared, model, ended: false }))
+    Ok(respond(&answer, Watch { shared, model, ended: false }))
 }
 
 /// The model that is asked for: in the path, or in the body.
@@ -59,15 +59,15 @@ fn model_of(format: WireFormat, path: &str, body: &[u8]) -> String {
     in_path.map(ToOwned::to_owned).or_else(in_body).unwrap_or_default()
 }
 
-fn respond(answer: Draft, watch: Watch) -> Answered {
-    let (status, content_type, headers) = (answer.status, answer.content_type, answer.headers.clone());
-    let mut response = Response::new(StreamBody::new(body(&answer, watch)));
+fn respond(answer: &Draft, watch: Watch) -> Answered {
+    let (status, content_type) = (answer.status, answer.content_type);
+    let mut response = Response::new(StreamBody::new(body(answer, watch)));
     *response.status_mut() = StatusCode::from_u16(status).unwrap_or_default();
     if let Some(content_type) = content_type {
         response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
     }
-    for (name, value) in headers {
-        if let Ok(value) = HeaderValue::from_str(&value) {
+    for (name, value) in &answer.headers {
+        if let Ok(value) = HeaderValue::from_str(value) {
             response.headers_mut().insert(HeaderName::from_static(name), value);
         }
     }

@@ -19,7 +19,7 @@ use super::{
     Reply, WireFormat,
     draft::Draft,
     serve::{pause, serve},
-    state::{Counts, Script, Shared},
+    state::{Counts, RecordedRequest, Script, Shared},
 };
 use crate::scenario::Scenario;
 

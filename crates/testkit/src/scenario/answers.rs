@@ -29,7 +29,7 @@ pub(super) const ALL: &[Scenario] = &[
     }),
     scenario("usage-on-every-event", "usage grows; the last one counts", CHAT, |f| {
         Play::whole(f, |d| {
-            for (n, value) in d.events.iter_mut().filter_map(Event::value).enumerate() {
+            for (n, value) in d.values().enumerate() {
                 if value.get("usage").is_none() {
                     value["usage"] = json!({ "prompt_tokens": 9, "completion_tokens": n });
                 }
@@ -38,7 +38,7 @@ pub(super) const ALL: &[Scenario] = &[
     }),
     scenario("usage-null-elsewhere", "every other event says that usage is null", CHAT, |f| {
         Play::whole(f, |d| {
-            for value in d.events.iter_mut().filter_map(Event::value) {
+            for value in d.values() {
                 if value.get("usage").is_none() {
                     value["usage"] = Value::Null;
                 }
@@ -144,7 +144,7 @@ impl Play {
         let expected = Expected { text: None, calls: None, ..Expected::failure(&[ErrorKind::Protocol]) };
         Self::of(format, &usual(), expected, |d| {
             let mut other = Draft::of(format, &Reply::new().text("No."));
-            for value in other.events.iter_mut().filter_map(Event::value) {
+            for value in other.values() {
                 for path in ["/id", "/message/id", "/response/id"] {
                     if let Some(id) = value.pointer_mut(path) {
                         *id = "another".into();

@@ -31,7 +31,9 @@ pub(super) const ALL: &[Scenario] = &[
     }),
     scenario("call-index-missing", "calls are told apart by their events alone", CHAT, |f| {
         Play::two(f, &two_whole(), |d| {
-            each(d, |call, _| drop(call.as_object_mut().map(|c| c.remove("index"))))
+            each(d, |call, _| {
+                call.as_object_mut().map(|call| call.remove("index"));
+            });
         })
     }),
     scenario("call-index-sparse", "indexes leave gaps", CHAT, |f| {
@@ -46,9 +48,9 @@ pub(super) const ALL: &[Scenario] = &[
         Play::two(f, &two(), |d| {
             each(d, |call, first| {
                 if !first {
-                    call["id"] = "".into()
+                    call["id"] = "".into();
                 }
-            })
+            });
         })
     }),
     scenario("call-id-null-later", "further pieces have a null id and name", CHAT, |f| {
@@ -106,7 +108,7 @@ pub(super) const ALL: &[Scenario] = &[
             let expected = Expected { calls: Some(vec![("now", "")]), ..Expected::usual() };
             let reply = Reply::new().reasoning("hm").text("Hello €").tool_call("c1", "now", "");
             Play::of(f, &reply, expected, |d| {
-                for value in d.events.iter_mut().filter_map(Event::value) {
+                for value in d.values() {
                     let paths = [
                         ("/choices/0/delta/tool_calls/0/function", "arguments"),
                         ("/candidates/0/content/parts/0/functionCall", "args"),
@@ -123,7 +125,7 @@ pub(super) const ALL: &[Scenario] = &[
         Play::two(f, &two(), |d| {
             each(d, |call, first| {
                 if first {
-                    call["function"]["arguments"] = Value::Null
+                    call["function"]["arguments"] = Value::Null;
                 }
             });
         })
@@ -157,7 +159,7 @@ pub(super) const ALL: &[Scenario] = &[
 
 /// Changes each piece of a call; the flag says that it is the first one of its call.
 fn each(draft: &mut Draft, mut edit: impl FnMut(&mut Value, bool)) {
-    for value in draft.events.iter_mut().filter_map(Event::value) {
+    for value in draft.values() {
         if let Some(call) = value.pointer_mut("/choices/0/delta/tool_calls/0") {
             let first = call.get("id").is_some();
             edit(call, first);

@@ -83,20 +83,16 @@ pub(super) const ALL: &[Scenario] = &[
                 // What says the same words once more would say them as text.
                 d.events
                     .retain(|event| !matches!(event.name, Some("response.content_part.done" | DONE | SAID)));
-                for event in &mut d.events {
-                    match (event.mark, f) {
-                        (Mark::Text, WireFormat::Responses) => {
-                            event.name = Some(REFUSAL);
-                            event.value().map(|value| value["type"] = REFUSAL.into());
-                        }
-                        (Mark::Text, _) => {
-                            let delta = json!({ "refusal": "I will not." });
-                            event.value().map(|value| value["choices"][0]["delta"] = delta);
-                        }
-                        (Mark::Finish, WireFormat::Responses) => {
-                            event.value().map(|value| value["response"]["output"] = json!([]));
-                        }
-                        _ => {}
+                let said = d.find(Mark::Text);
+                match f {
+                    WireFormat::Responses => {
+                        d.events[said].name = Some(REFUSAL);
+                        d.edit(Mark::Text, |value| value["type"] = REFUSAL.into());
+                        d.edit(Mark::Finish, |value| value["response"]["output"] = json!([]));
+                    }
+                    _ => {
+                        let refusal = json!({ "refusal": "I will not." });
+                        d.edit(Mark::Text, |value| value["choices"][0]["delta"] = refusal.clone());
                     }
                 }
             })
@@ -125,7 +121,7 @@ pub(super) const ALL: &[Scenario] = &[
     }),
     scenario("labels-absent", "no object, no finish reason until the end", CHAT, |f| {
         Play::whole(f, |d| {
-            for value in d.events.iter_mut().filter_map(Event::value) {
+            for value in d.values() {
                 value.as_object_mut().map(|event| event.remove("object"));
                 if value["choices"][0]["finish_reason"].is_null()
                     && let Some(choice) = value.pointer_mut("/choices/0").and_then(Value::as_object_mut)

@@ -55,7 +55,7 @@ pub(super) const ALL: &[Scenario] = &[
     }),
     scenario("padding", "members and blanks that carry nothing", EVERY, |f| {
         Play::whole(f, |d| {
-            for value in d.events.iter_mut().filter_map(Event::value) {
+            for value in d.values() {
                 value["obfuscation"] = "abcdefg".into();
                 value["p"] = json!({ "deep": [1, null, {}] });
             }

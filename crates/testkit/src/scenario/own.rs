@@ -13,10 +13,7 @@ use crate::provider::{
 
 pub(super) const ALL: &[Scenario] = &[
     scenario("responses-output-empty", "the last event lists no items", RESPONSES, |f| {
-        Play::whole(f, |d| {
-            let at = d.find(Mark::Finish);
-            d.events.get_mut(at).and_then(Event::value).map(|v| v["response"]["output"] = json!([]));
-        })
+        Play::whole(f, |d| d.edit(Mark::Finish, |value| value["response"]["output"] = json!([])))
     }),
     scenario("responses-only-the-last", "the last event alone has the answer", RESPONSES, |f| {
         Play::two(f, &two(), |d| d.events.retain(|event| event.mark == Mark::Finish))
@@ -38,7 +35,7 @@ pub(super) const ALL: &[Scenario] = &[
     }),
     scenario("responses-ids-differ", "each event names its item anew", RESPONSES, |f| {
         Play::two(f, &two(), |d| {
-            for (n, value) in d.events.iter_mut().filter_map(Event::value).enumerate() {
+            for (n, value) in d.values().enumerate() {
                 for path in ["/item_id", "/item/id", "/response/id"] {
                     if let Some(id) = value.pointer_mut(path) {
                         *id = format!("id-{n}").into();
@@ -59,7 +56,7 @@ pub(super) const ALL: &[Scenario] = &[
         Play::two(f, &two(), |d| {
             d.events.retain(|event| event.mark != Mark::Call);
             let inputs = [json!({ "city": "Rome" }), json!({ "zone": "UTC" })];
-            let begun = d.events.iter_mut().filter_map(Event::value);
+            let begun = d.values();
             let begun = begun.filter(|value| value["content_block"]["type"] == "tool_use");
             begun.zip(inputs).for_each(|(value, input)| value["content_block"]["input"] = input);
         })
@@ -81,7 +78,9 @@ pub(super) const ALL: &[Scenario] = &[
     }),
     scenario("messages-start-null", "the message that begins is null", MESSAGES, |f| {
         Play::whole(f, |d| {
-            d.events[0].value().map(|value| value["message"] = Value::Null);
+            if let Some(value) = d.values().next() {
+                value["message"] = Value::Null;
+            }
         })
     }),
     scenario("messages-pings", "pings everywhere, after the end too", MESSAGES, |f| {
@@ -154,13 +153,12 @@ pub(super) const ALL: &[Scenario] = &[
     }),
     scenario("gemini-usage-in-parts", "a count that came before is missing later", GEMINI, |f| {
         Play::whole(f, |d| {
-            let at = d.find(Mark::Finish);
-            d.events[at].value().map(|value| value["usageMetadata"] = json!({ "promptTokenCount": 10 }));
+            d.edit(Mark::Finish, |value| value["usageMetadata"] = json!({ "promptTokenCount": 10 }));
         })
     }),
     scenario("gemini-array", "an array of events, as without `alt=sse`", GEMINI, |f| {
         Play::whole(f, |d| {
-            let values: Vec<Value> = d.events.iter_mut().filter_map(Event::value).map(Value::take).collect();
+            let values: Vec<Value> = d.values().map(Value::take).collect();
             *d = d.clone().whole("application/json", format!("{:#}", Value::Array(values)));
             d.split = Some(9);
         })
@@ -168,7 +166,7 @@ pub(super) const ALL: &[Scenario] = &[
     scenario("ollama-generate", "the format of `/api/generate`", OLLAMA, |f| {
         let expected = Expected::text("Hello €", FinishReason::Stop);
         Play::of(f, &Reply::new().text("Hel").text("lo €"), expected, |d| {
-            for value in d.events.iter_mut().filter_map(Event::value) {
+            for value in d.values() {
                 value["response"] = value["message"]["content"].take();
                 value.as_object_mut().map(|line| line.remove("message"));
             }

@@ -10,7 +10,7 @@ use crate::provider::{
 };
 
 pub(super) fn events(reply: &Reply) -> Vec<Event> {
-    let delta = |mark, delta: Value| Event::json(mark, chunk(json!([choice(delta, None)])));
+    let delta = |mark, delta: Value| Event::json(mark, chunk(&json!([choice(&delta, None)])));
     let mut events = vec![delta(Mark::Frame, json!({ "role": "assistant", "content": "" }))];
     let mut calls = 0;
     for block in blocks(reply) {
@@ -36,21 +36,21 @@ pub(super) fn events(reply: &Reply) -> Vec<Event> {
         }
     }
     let word = reason(reply).map_or_else(ToOwned::to_owned, |reason| word_for(reason).to_owned());
-    events.push(Event::json(Mark::Finish, chunk(json!([choice(json!({}), Some(&word))]))));
-    let mut last = chunk(json!([]));
+    events.push(Event::json(Mark::Finish, chunk(&json!([choice(&json!({}), Some(&word))]))));
+    let mut last = chunk(&json!([]));
     last["usage"] = tokens(reply);
     events.push(Event::json(Mark::Usage, last));
     events.push(Event::text(Mark::End, "[DONE]"));
     events
 }
 
-fn chunk(choices: Value) -> Value {
+fn chunk(choices: &Value) -> Value {
     json!({
         "id": "chatcmpl-1", "object": "chat.completion.chunk", "created": 0, "model": MODEL, "choices": choices,
     })
 }
 
-fn choice(delta: Value, finish: Option<&str>) -> Value {
+fn choice(delta: &Value, finish: Option<&str>) -> Value {
     json!({ "index": 0, "delta": delta, "finish_reason": finish })
 }
 

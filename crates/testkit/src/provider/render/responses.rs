@@ -56,7 +56,7 @@ impl Body {
         self.push(mark, name, data);
     }
 
-    fn added(&mut self, item: Value) {
+    fn added(&mut self, item: &Value) {
         let data = json!({ "output_index": self.output.len(), "item": item });
         self.push(Mark::Frame, "response.output_item.added", data);
     }
@@ -71,7 +71,7 @@ impl Body {
         let id = format!("msg_{}", self.output.len());
         let item = |status, content: Value| json!({ "id": id, "type": "message", "role": "assistant", "status": status, "content": content });
         let part = |text: &str| json!({ "type": "output_text", "text": text, "annotations": [] });
-        self.added(item("in_progress", json!([])));
+        self.added(&item("in_progress", json!([])));
         let begun = json!({ "content_index": 0, "part": part("") });
         self.item(Mark::Frame, "response.content_part.added", &id, begun);
         for text in texts {
@@ -90,7 +90,7 @@ impl Body {
         let id = format!("rs_{}", self.output.len());
         let item = |summary: Value| json!({ "id": id, "type": "reasoning", "summary": summary, "encrypted_content": SIGNATURE });
         let part = |text: &str| json!({ "type": "summary_text", "text": text });
-        self.added(item(json!([])));
+        self.added(&item(json!([])));
         let begun = json!({ "summary_index": 0, "part": part("") });
         self.item(Mark::Frame, "response.reasoning_summary_part.added", &id, begun);
         for text in texts {
@@ -109,7 +109,7 @@ impl Body {
         let id = format!("fc_{}", self.output.len());
         let item = |status, arguments| json!({ "id": id, "type": "function_call", "call_id": call.id, "name": call.name, "arguments": arguments, "status": status });
         let (first, rest) = call.parts();
-        self.added(item("in_progress", ""));
+        self.added(&item("in_progress", ""));
         for fragment in Some(first).filter(|first| !first.is_empty()).into_iter().chain(rest) {
             let delta = json!({ "delta": fragment });
             self.item(Mark::Call, "response.function_call_arguments.delta", &id, delta);
