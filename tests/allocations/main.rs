@@ -3,6 +3,7 @@
 
 mod calls;
 mod events;
+mod ids;
 mod messages;
 mod responses;
 
