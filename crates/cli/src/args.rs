@@ -14,6 +14,8 @@ Environment:
   ANTHROPIC_API_KEY, ANTHROPIC_BASE_URL         the same for --provider anthropic
   GEMINI_API_KEY (or GOOGLE_API_KEY), GOOGLE_GEMINI_BASE_URL          for gemini
   OLLAMA_HOST, OLLAMA_API_KEY                   for ollama, which needs neither
+  AWS_BEARER_TOKEN_BEDROCK, AWS_REGION (or AWS_DEFAULT_REGION,
+  or AWS_ENDPOINT_URL_BEDROCK_RUNTIME)          for bedrock
   HTTPS_PROXY, HTTP_PROXY, ALL_PROXY, NO_PROXY  the way to servers elsewhere
   NO_COLOR           no colour, unless --color says otherwise
   TURNWRIGHT_*       every option, as shown beside it; the command line wins";
@@ -200,6 +202,8 @@ pub(crate) enum ProviderName {
     Gemini,
     /// Ollama, by its own API.
     Ollama,
+    /// Bedrock's ConverseStream.
+    Bedrock,
 }
 
 /// No limit may lie beyond what clocks can add to now.

@@ -4,7 +4,7 @@ use std::{env, fs};
 
 use turnwright::{
     ErrorInfo, ModelHandle, Timeouts,
-    providers::{Chat, Format, Gemini, HttpClient, HttpClientBuilder, Messages, Ollama, Responses},
+    providers::{Chat, Converse, Format, Gemini, HttpClient, HttpClientBuilder, Messages, Ollama, Responses},
 };
 
 use crate::{
@@ -29,8 +29,8 @@ pub(crate) struct Opened {
 }
 
 impl ProviderName {
-    pub(crate) const ALL: [Self; 5] =
-        [Self::Openai, Self::OpenaiResponses, Self::Anthropic, Self::Gemini, Self::Ollama];
+    pub(crate) const ALL: [Self; 6] =
+        [Self::Openai, Self::OpenaiResponses, Self::Anthropic, Self::Gemini, Self::Ollama, Self::Bedrock];
 
     pub(crate) fn variables(self) -> Variables {
         fn of<F: Format>(is_needed: bool) -> Variables {
@@ -42,13 +42,15 @@ impl ProviderName {
             Self::Anthropic => of::<Messages>(true),
             Self::Gemini => of::<Gemini>(true),
             Self::Ollama => of::<Ollama>(false),
+            Self::Bedrock => of::<Converse>(true),
         }
     }
 
     /// What is wrong with a key, without it.
     pub(crate) fn check_key(self, key: String) -> Result<(), ErrorInfo> {
         fn check<F: Format>(key: String) -> Result<(), ErrorInfo> {
-            HttpClient::<F>::builder().api_key(key).build().map(drop)
+            // Not every format has a base URL by itself, and none is asked.
+            HttpClient::<F>::builder().base_url("http://127.0.0.1").api_key(key).build().map(drop)
         }
         match self {
             Self::Openai => check::<Chat>(key),
@@ -56,6 +58,7 @@ impl ProviderName {
             Self::Anthropic => check::<Messages>(key),
             Self::Gemini => check::<Gemini>(key),
             Self::Ollama => check::<Ollama>(key),
+            Self::Bedrock => check::<Converse>(key),
         }
     }
 
@@ -67,6 +70,7 @@ impl ProviderName {
             Self::Anthropic => open::<Messages>(args, model),
             Self::Gemini => open::<Gemini>(args, model),
             Self::Ollama => open::<Ollama>(args, model),
+            Self::Bedrock => open::<Converse>(args, model),
         };
         opened.map_err(|ErrorInfo { message, .. }| {
             let Variables { keys, base_urls, .. } = self.variables();

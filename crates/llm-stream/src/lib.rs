@@ -23,6 +23,6 @@ pub mod wire;
 pub use assemble::Assembler;
 pub use client::{DynLlmClient, LlmClient, ModelHandle};
 pub use event::{Finish, FinishReason, LlmEvent, ReasoningDelta, StreamFailure, StreamItem, ToolProgress};
-pub use request::{LlmRequest, ToolChoice};
+pub use request::{CacheHint, LlmRequest, OutputSchema, ToolChoice};
 pub use response::LlmResponse;
 pub use terminal::{EventStream, Legal, OneTerminal, ProgressSink};

@@ -44,9 +44,11 @@ impl<F: Format> HttpClient<F> {
         self.0.url.as_str()
     }
 
-    fn from_vars(var: impl Fn(&str) -> Option<String>) -> Result<Self, ErrorInfo> {
-        let builder = Self::builder().environment(var)?;
-        if F::NEEDS_KEY && matches!(builder.setup.key, Key::None) && builder.setup.base_url == F::BASE_URL {
+    pub(crate) fn from_vars(var: impl Fn(&str) -> Option<String>) -> Result<Self, ErrorInfo> {
+        let builder = Self::builder().environment(&var)?;
+        let is_set = |name: &&str| var(name).is_some_and(|value| !value.trim().is_empty());
+        let is_hosted = builder.setup.base_url == F::BASE_URL || !F::BASE_URL_VARS.iter().any(is_set);
+        if F::NEEDS_KEY && matches!(builder.setup.key, Key::None) && is_hosted {
             let (key, base_url) = (F::KEY_VARS.join(" or "), F::BASE_URL_VARS.join(" or "));
             let message = format!("{key} is not set; for a server without keys set {base_url}");
             return Err(ErrorInfo::new(ErrorKind::Configuration, message));

@@ -105,11 +105,12 @@ impl<D: WireDecoder, M: FnOnce(Secrets) -> D> Exchange<M, D> {
         };
         let limits = Limits::new(self.transport.timeouts, self.clock.instant());
         let (deadline, limit) = limits.next();
-        let response = match timeout_at(deadline, self.transport.send(to, headers, body)).await {
-            Ok(Ok(response)) => response,
-            Ok(Err(error)) => return self.fail(error),
-            Err(_) => return self.over(limit),
-        };
+        let response =
+            match timeout_at(deadline, self.transport.send(to, headers, body, self.clock.now())).await {
+                Ok(Ok(response)) => response,
+                Ok(Err(error)) => return self.fail(error),
+                Err(_) => return self.over(limit),
+            };
         match self.check(&response) {
             Answer::Stream => {
                 let reading = Reading::new(response.bytes_stream(), limits);
@@ -142,7 +143,8 @@ impl<D: WireDecoder, M: FnOnce(Secrets) -> D> Exchange<M, D> {
             | "text/plain"
             | "application/octet-stream"
             | "application/stream+json"
-            | "application/x-ndjson" => Answer::Stream,
+            | "application/x-ndjson"
+            | "application/vnd.amazon.eventstream" => Answer::Stream,
             other => {
                 let message = format!("the answer is of the type {other}, not an event stream");
                 let error = ErrorInfo::new(ErrorKind::UnexpectedContent, message);
@@ -176,6 +178,7 @@ impl<D: WireDecoder, M: FnOnce(Secrets) -> D> Exchange<M, D> {
             content_type: text(&CONTENT_TYPE),
             retry_after: text(&RETRY_AFTER),
             retry_after_ms: text(&HeaderName::from_static("retry-after-ms")),
+            error_type: text(&HeaderName::from_static("x-amzn-errortype")),
             body: &body,
             secrets: &self.secrets,
             now: self.clock.now(),

@@ -10,7 +10,7 @@ use tokio::{
     sync::{OwnedSemaphorePermit, Semaphore},
     time::timeout,
 };
-use turnwright_core::{Clock, ErrorInfo, ErrorKind};
+use turnwright_core::{Clock, ErrorInfo, ErrorKind, Timestamp};
 use turnwright_llm_stream::classify::Secrets;
 
 use crate::{
@@ -18,6 +18,7 @@ use crate::{
     format::{Format, KeyHeader},
     key::{Key, KeySource},
     setup::{Setup, configuration},
+    signing::Signer,
 };
 
 pub(crate) struct Transport {
@@ -29,6 +30,7 @@ pub(crate) struct Transport {
     headers: HeaderMap,
     /// A key that is not in the headers already, since it may change.
     key: Option<KeySource>,
+    signer: Option<Signer>,
     /// What is secret in the headers.
     secrets: Vec<String>,
     known: Secrets,
@@ -47,6 +49,9 @@ pub(crate) struct Credentials {
 impl Transport {
     /// Sets up a client for one base URL.
     pub(crate) fn new<F: Format>(setup: Setup) -> Result<Self, ErrorInfo> {
+        if let (true, Some(hint)) = (setup.base_url.is_empty(), F::WITHOUT_BASE_URL) {
+            return Err(configuration(hint.into()));
+        }
         let url = base_url::endpoint(&setup.base_url, F::VERSION, F::PATH)?;
         let mut headers = HeaderMap::new();
         headers.insert(ACCEPT, HeaderValue::from_static(F::ACCEPT));
@@ -55,6 +60,11 @@ impl Transport {
             headers.insert(HeaderName::from_static(name), HeaderValue::from_static(value));
         }
         let mut secrets = Vec::new();
+        let signer = setup.key.signer().cloned();
+        if let Some(signer) = &signer {
+            signer.check()?;
+            secrets.extend(signer.secrets().into_iter().map(str::to_owned));
+        }
         let key = match setup.key {
             Key::Value(ref key) if !key.trim().is_empty() => {
                 headers.insert(F::KEY.name(), F::KEY.value(key.trim())?);
@@ -62,7 +72,7 @@ impl Transport {
                 None
             }
             Key::Source(ref source) => Some(KeySource::new(source.clone())),
-            Key::Value(_) | Key::None => None,
+            Key::Value(_) | Key::Signer(_) | Key::None => None,
         };
         for (name, value) in &setup.headers {
             let name = HeaderName::from_bytes(name.as_bytes())
@@ -86,6 +96,7 @@ impl Transport {
             known: Secrets::new(secrets.iter().map(String::as_str)),
             secrets,
             key,
+            signer,
             key_header: F::KEY,
             slots,
         })
@@ -135,9 +146,13 @@ impl Transport {
         to: Url,
         headers: HeaderMap,
         body: Vec<u8>,
+        now: Timestamp,
     ) -> Result<reqwest::Response, ErrorInfo> {
         let mut request = Request::new(Method::POST, to);
         *request.headers_mut() = headers;
+        if let Some(signer) = &self.signer {
+            signer.sign(&mut request, &body, now)?;
+        }
         *request.body_mut() = Some(body.into());
         self.client.execute(request).await.map_err(|e| {
             let cause = root_cause(&e);

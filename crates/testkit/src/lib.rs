@@ -4,6 +4,7 @@
 //! - [`provider`]: a hostile server of any wire format on loopback, with named faults over real sockets.
 //! - [`scenario`]: what servers do that is odd or wrong, by name, and what a client must make of it.
 //! - [`conformance`]: a suite that every model client must pass, and what a client can do.
+//! - [`eventstream`]: messages of AWS's binary event stream.
 //! - [`check`]: the promises as functions: histories, event streams, turn events, hook traces.
 //! - [`trace`]: hooks that write down which point fired when.
 //! - [`clock`]: virtual time.
@@ -14,6 +15,7 @@
 pub mod check;
 pub mod clock;
 pub mod conformance;
+pub mod eventstream;
 pub mod provider;
 pub mod scenario;
 pub mod script;

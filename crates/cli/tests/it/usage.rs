@@ -23,7 +23,12 @@ fn mistakes_exit_with_2_print_no_line_and_say_what_to_do() {
             (
                 &["run", "hi", "--provider", "other"],
                 set,
-                "[possible values: openai, openai-responses, anthropic, gemini, ollama]",
+                "[possible values: openai, openai-responses, anthropic, gemini, ollama, bedrock]",
+            ),
+            (
+                &["run", "hi", "--provider", "bedrock"],
+                &[("AWS_BEARER_TOKEN_BEDROCK", "k"), ("TURNWRIGHT_MODEL", "m")],
+                "there is no base URL; set AWS_REGION",
             ),
             (&["run", "hi", "--replay", "dir"], set, "unexpected argument '--replay'"),
             (&["run", "hi", "--session", "a b"], set, "is not allowed"),

@@ -1,8 +1,10 @@
 //! Wire formats: a sans-IO decoder and a request serializer each.
 
 pub mod chat;
+pub mod converse;
 mod count;
 mod events;
+pub mod eventstream;
 mod fields;
 mod finish;
 pub mod gemini;
@@ -12,11 +14,13 @@ mod ids;
 mod limits;
 mod list;
 pub mod messages;
+mod names;
 pub mod ollama;
 pub mod responses;
 pub(crate) mod scan;
 mod sse_decoder;
 mod text;
+mod turns;
 mod usage;
 
 pub use limits::{MAX_ARGUMENT_BYTES, MAX_CALLS, MAX_LABEL_BYTES};

@@ -16,7 +16,7 @@ use crate::{
 /// Builds an [`HttpClient`].
 #[must_use]
 pub struct HttpClientBuilder<F> {
-    pub(super) setup: Setup,
+    pub(crate) setup: Setup,
     format: PhantomData<fn() -> F>,
 }
 
@@ -30,11 +30,13 @@ impl<F: Format> HttpClientBuilder<F> {
     ///
     /// # Errors
     /// [`ErrorKind::Configuration`](turnwright_core::ErrorKind::Configuration) when the variables of a format cannot be
-    /// made a base URL of.
+    /// made a base URL or credentials of.
     pub fn environment(mut self, var: impl Fn(&str) -> Option<String>) -> Result<Self, ErrorInfo> {
         let var = |name: &str| var(name).filter(|value| !value.trim().is_empty());
         if let Some(key) = F::KEY_VARS.iter().find_map(|name| var(name)) {
             self.setup.key = Key::Value(key);
+        } else if let Some(signer) = F::signer(&var)? {
+            self.setup.key = Key::Signer(signer);
         }
         if let Some(base_url) = F::base_url(&var)? {
             self.setup.base_url = base_url;

@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test: the helpers of tests count as such")]
 
 mod conformance;
+mod converse;
 mod faults;
 mod formats;
 mod requests;
