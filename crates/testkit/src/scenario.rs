@@ -97,6 +97,10 @@ const SSE: &[WireFormat] =
     &[WireFormat::Chat, WireFormat::Responses, WireFormat::Messages, WireFormat::Gemini];
 /// Those that name their events.
 const NAMED: &[WireFormat] = &[WireFormat::Responses, WireFormat::Messages];
+/// Those made of text.
+const TEXT: &[WireFormat] =
+    &[WireFormat::Chat, WireFormat::Responses, WireFormat::Messages, WireFormat::Gemini, WireFormat::Ollama];
+const CONVERSE: &[WireFormat] = &[WireFormat::Converse];
 const CHAT: &[WireFormat] = &[WireFormat::Chat];
 const RESPONSES: &[WireFormat] = &[WireFormat::Responses];
 const MESSAGES: &[WireFormat] = &[WireFormat::Messages];
@@ -189,7 +193,9 @@ mod tests {
                     "lf" => format != WireFormat::Gemini,
                     "calls-whole" | "calls-in-fragments" => true,
                     // Those with one word for both.
-                    "stop-though-calls" => !matches!(format, WireFormat::Chat | WireFormat::Messages),
+                    "stop-though-calls" => {
+                        matches!(format, WireFormat::Responses | WireFormat::Gemini | WireFormat::Ollama)
+                    }
                     _ => false,
                 };
                 assert!(by_itself || !usual.contains(&draft), "{format}: {}", scenario.name());

@@ -18,6 +18,7 @@ fn each_provider_is_asked_in_its_own_format_and_its_calls_are_run() {
             ("anthropic", WireFormat::Messages),
             ("gemini", WireFormat::Gemini),
             ("ollama", WireFormat::Ollama),
+            ("bedrock", WireFormat::Converse),
         ] {
             let arguments = json!({ "path": "a.txt" }).to_string();
             let call = Reply::new().reasoning("hm").tool_call_in_fragments("c1", "read_file", arguments, 4);

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use turnwright_providers::{Chat, Format, Gemini, HttpClient, Messages, Ollama, Responses, Timeouts};
+use turnwright_providers::{Chat, Converse, Format, Gemini, HttpClient, Messages, Ollama, Responses, Timeouts};
 use turnwright_testkit::{
     conformance::{self, Capabilities, KEY},
     provider::WireFormat,
@@ -53,20 +53,26 @@ fn ollama_conforms() {
     conforms::<Ollama>(WireFormat::Ollama);
 }
 
+#[test]
+fn converse_conforms() {
+    conforms::<Converse>(WireFormat::Converse);
+}
+
 /// Set to write the table anew in place of comparing it.
 const UPDATE: &str = "TURNWRIGHT_UPDATE";
 
 #[test]
 fn the_table_of_formats_is_what_the_clients_do() {
     let columns = run_for(Duration::from_secs(60), async {
-        let (chat, responses, messages, gemini, ollama) = futures::join!(
+        let (chat, responses, messages, gemini, ollama, converse) = futures::join!(
             conformance::capabilities(WireFormat::Chat, client::<Chat>),
             conformance::capabilities(WireFormat::Responses, client::<Responses>),
             conformance::capabilities(WireFormat::Messages, client::<Messages>),
             conformance::capabilities(WireFormat::Gemini, client::<Gemini>),
             conformance::capabilities(WireFormat::Ollama, client::<Ollama>),
+            conformance::capabilities(WireFormat::Converse, client::<Converse>),
         );
-        [chat, responses, messages, gemini, ollama].map(Result::unwrap)
+        [chat, responses, messages, gemini, ollama, converse].map(Result::unwrap)
     });
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/formats.md");
     let page = std::fs::read_to_string(path).unwrap();

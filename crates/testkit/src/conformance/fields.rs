@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use turnwright_core::{Concurrency, ImageRef, Message, Part, Role, ToolDefinition};
-use turnwright_llm_stream::{LlmClient, LlmRequest, ToolChoice};
+use turnwright_llm_stream::{CacheHint, LlmClient, LlmRequest, OutputSchema, ToolChoice};
 
 use super::hear::{context, hear, request};
 use crate::provider::{ProviderServer, Reply, WireFormat};
@@ -17,9 +17,10 @@ struct Field {
     words: &'static str,
 }
 
-const FIELDS: [Field; 13] = [
+const FIELDS: [Field; 19] = [
     Field { name: "system prompt", set: |r| r.system = Some("be-brief".into()), words: "be-brief" },
     Field { name: "temperature", set: |r| r.temperature = Some(0.25), words: "0.25" },
+    Field { name: "nucleus sampling", set: |r| r.top_p = Some(0.125), words: "0.125" },
     Field { name: "output limit", set: |r| r.max_output_tokens = Some(4321), words: "4321" },
     Field { name: "stop texts", set: |r| r.stop = vec!["halt-here".into()], words: "halt-here" },
     Field { name: "tools", set: tools, words: "tell-weather" },
@@ -36,6 +37,11 @@ const FIELDS: [Field; 13] = [
         words: "iVBORw0KGgo=",
     },
     Field { name: "image, by address", set: |r| image(r, "https://a.example/cat.png"), words: "cat.png" },
+    Field { name: "one call at most", set: |r| r.parallel_tool_calls = Some(false), words: "" },
+    Field { name: "form of the answer", set: |r| output(r, false), words: "tell-form" },
+    Field { name: "form of the answer, strict", set: |r| output(r, true), words: "tell-form" },
+    Field { name: "cache for minutes", set: |r| cache(r, CacheHint::Minutes), words: "" },
+    Field { name: "cache for an hour", set: |r| cache(r, CacheHint::Hour), words: "" },
     Field { name: "system message later", set: system_later, words: "said-later" },
     Field { name: "two user messages", set: two_messages, words: "once-more" },
     Field { name: "further fields", set: further, words: "shoe-size" },
@@ -54,6 +60,7 @@ pub(super) async fn probe<C: LlmClient>(
         let mut base = request();
         if field.words.is_empty() {
             tools(&mut base);
+            base.system = Some("be-brief".into());
         }
         let mut with = base.clone();
         (field.set)(&mut with);
@@ -125,6 +132,17 @@ fn system_later(request: &mut LlmRequest) {
 
 fn two_messages(request: &mut LlmRequest) {
     push(request, Role::User, vec![Part::text("once-more")]);
+}
+
+fn output(request: &mut LlmRequest, strict: bool) {
+    let schema = json!({ "type": "object", "properties": { "tell-form": { "type": "string" } } });
+    let form = if strict { OutputSchema::closed("form", schema) } else { OutputSchema::new("form", schema) };
+    request.output = Some(Arc::new(form));
+}
+
+fn cache(request: &mut LlmRequest, hint: CacheHint) {
+    request.system = Some("be-brief".into());
+    request.cache = hint;
 }
 
 fn further(request: &mut LlmRequest) {

@@ -12,6 +12,7 @@ use super::{
     render,
     trouble::Trouble,
 };
+use crate::eventstream;
 
 /// An HTTP answer in the making.
 #[derive(Debug, Clone)]
@@ -78,7 +79,11 @@ impl Draft {
 
     /// A refusal.
     pub(crate) fn refusal(format: WireFormat, trouble: Trouble) -> Self {
-        Self::error(format, trouble.status(format), &trouble.body(format))
+        let mut draft = Self::error(format, trouble.status(format), &trouble.body(format));
+        if format == WireFormat::Converse {
+            draft.headers.push(("x-amzn-errortype", trouble.code(format).to_owned()));
+        }
+        draft
     }
 
     /// An error with this status.
@@ -175,9 +180,11 @@ impl Draft {
 
     /// What says that the connection is alive and nothing else.
     pub(crate) fn heartbeat(&self) -> Bytes {
-        match self.format.is_sse() {
-            true => Bytes::from_static(b": heartbeat\n\n"),
-            false => Bytes::from_static(b"\n"),
+        match self.format {
+            // There is nothing like it: an event that says nothing.
+            WireFormat::Converse => eventstream::event("heartbeat", "{}").into(),
+            WireFormat::Ollama => Bytes::from_static(b"\n"),
+            _ => Bytes::from_static(b": heartbeat\n\n"),
         }
     }
 
@@ -215,7 +222,7 @@ mod tests {
         for format in WireFormat::ALL {
             let plain = format!("{:?}", Draft::of(format, &reply));
             for fault in Fault::ALL {
-                // These formats have no end mark, and the one is CRLF by itself.
+                // These formats have no end mark; the one is CRLF by itself, and the other has no lines.
                 let same = match fault {
                     Fault::MissingDone => !matches!(format, WireFormat::Chat | WireFormat::Messages),
                     Fault::CrLf => format == WireFormat::Gemini,

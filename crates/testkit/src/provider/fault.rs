@@ -34,7 +34,7 @@ pub enum Fault {
         /// How many events come first.
         after: usize,
     },
-    /// Lines end in CRLF. A client must cope.
+    /// Lines end in CRLF, where a format has lines. A client must cope.
     CrLf,
     /// The body comes in pieces of seven bytes. A client must cope.
     SevenByteSplits,

@@ -16,11 +16,14 @@ pub enum WireFormat {
     Gemini,
     /// Ollama's `/api/chat`: a JSON object a line.
     Ollama,
+    /// Bedrock's ConverseStream: binary frames.
+    Converse,
 }
 
 impl WireFormat {
     /// Every format.
-    pub const ALL: [Self; 5] = [Self::Chat, Self::Responses, Self::Messages, Self::Gemini, Self::Ollama];
+    pub const ALL: [Self; 6] =
+        [Self::Chat, Self::Responses, Self::Messages, Self::Gemini, Self::Ollama, Self::Converse];
 
     /// Its name, in lower case.
     pub fn name(self) -> &'static str {
@@ -30,19 +33,20 @@ impl WireFormat {
             Self::Messages => "messages",
             Self::Gemini => "gemini",
             Self::Ollama => "ollama",
+            Self::Converse => "converse",
         }
     }
 
     /// Whether its answers are server-sent events.
     pub fn is_sse(self) -> bool {
-        self != Self::Ollama
+        !matches!(self, Self::Ollama | Self::Converse)
     }
 
     /// What comes after the address in a base URL, as the makers of the format write it.
     pub(super) fn base_path(self) -> &'static str {
         match self {
             Self::Chat | Self::Responses => "/v1",
-            Self::Messages | Self::Gemini | Self::Ollama => "",
+            Self::Messages | Self::Gemini | Self::Ollama | Self::Converse => "",
         }
     }
 
@@ -54,6 +58,7 @@ impl WireFormat {
             Self::Messages => "/v1/messages",
             Self::Gemini => "/v1beta/models/*:streamGenerateContent",
             Self::Ollama => "/api/chat",
+            Self::Converse => "/model/*/converse-stream",
         }
     }
 
@@ -69,6 +74,7 @@ impl WireFormat {
     pub(super) fn content_type(self) -> &'static str {
         match self {
             Self::Ollama => "application/x-ndjson",
+            Self::Converse => "application/vnd.amazon.eventstream",
             _ => "text/event-stream",
         }
     }

@@ -8,6 +8,7 @@ use super::{
     WireFormat,
     event::{Data, Event},
 };
+use crate::eventstream;
 
 /// How events are written down.
 #[derive(Debug, Clone)]
@@ -46,6 +47,9 @@ impl Framing {
 
     /// The bytes of each event.
     pub(crate) fn write(&self, format: WireFormat, events: &[Event]) -> Vec<Vec<u8>> {
+        if format == WireFormat::Converse {
+            return events.iter().map(|event| self.binary(event)).collect();
+        }
         let ends = self.ends.iter().cycle();
         let mut frames: Vec<String> =
             events.iter().zip(ends).map(|(event, end)| self.event(format, event, end)).collect();
@@ -81,6 +85,18 @@ impl Framing {
             let _ = write!(out, "data:{space}{line}{end}");
         }
         out + end
+    }
+
+    /// A frame of the binary event stream. Errors are exceptions there.
+    fn binary(&self, event: &Event) -> Vec<u8> {
+        let payload = match &event.data {
+            Data::Text(text) => text.clone(),
+            Data::Json(value) => self.json(value),
+        };
+        match event.name.unwrap_or("contentBlockDelta") {
+            name if name.ends_with("Exception") => eventstream::exception(name, &payload),
+            name => eventstream::event(name, &payload),
+        }
     }
 
     fn json(&self, value: &Value) -> String {

@@ -31,10 +31,12 @@ impl Trouble {
             (Self::Overloaded, WireFormat::Messages) => 529,
             (Self::Overloaded, _) => 503,
             (Self::Key, WireFormat::Gemini) | (Self::Invalid | Self::Context, _) => 400,
+            (Self::Key, WireFormat::Converse) => 403,
             (Self::Key, _) => 401,
             (Self::Permission, _) => 403,
             (Self::NotFound, _) => 404,
             (Self::Quota, WireFormat::Messages | WireFormat::Ollama) => 402,
+            (Self::Quota, WireFormat::Converse) => 400,
             (Self::Quota, _) => 429,
         }
     }
@@ -63,7 +65,7 @@ impl Trouble {
     }
 
     /// The code, or the type, in the words of the format.
-    fn code(self, format: WireFormat) -> &'static str {
+    pub(crate) fn code(self, format: WireFormat) -> &'static str {
         match format {
             WireFormat::Messages => match self {
                 Self::RateLimited => "rate_limit_error",
@@ -82,6 +84,16 @@ impl Trouble {
                 Self::Key | Self::Invalid | Self::Context => "INVALID_ARGUMENT",
                 Self::Permission => "PERMISSION_DENIED",
                 Self::NotFound => "NOT_FOUND",
+            },
+            WireFormat::Converse => match self {
+                Self::RateLimited => "throttlingException",
+                Self::Server => "internalServerException",
+                Self::Overloaded => "serviceUnavailableException",
+                Self::Key => "unrecognizedClientException",
+                Self::Permission => "accessDeniedException",
+                Self::NotFound => "resourceNotFoundException",
+                Self::Invalid | Self::Context => "validationException",
+                Self::Quota => "serviceQuotaExceededException",
             },
             _ => match self {
                 Self::RateLimited => "rate_limit_exceeded",
@@ -122,6 +134,7 @@ impl Trouble {
                 json!({ "error": { "code": status, "message": message, "status": code, "details": details } })
             }
             WireFormat::Ollama => json!({ "error": message }),
+            WireFormat::Converse => json!({ "message": message }),
         }
     }
 
@@ -130,6 +143,7 @@ impl Trouble {
         let body = self.body_saying(format, message);
         match format {
             WireFormat::Messages => Event::named(Mark::Odd, "error", body),
+            WireFormat::Converse => Event::named(Mark::Odd, self.code(format), body),
             WireFormat::Responses => {
                 let mut body = body;
                 body["type"] = "error".into();

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use turnwright_core::ErrorKind;
 use turnwright_llm_stream::FinishReason;
 
-use super::{ALL as EVERY, CHAT, End, Expected, Play, Scenario, scenario, usual};
+use super::{ALL as EVERY, CHAT, End, Expected, Play, Scenario, TEXT, scenario, usual};
 use crate::provider::{
     Reply, WireFormat,
     draft::{Draft, Ending},
@@ -14,7 +14,8 @@ use crate::provider::{
 };
 
 /// Those that can end without their end mark.
-const OPEN_ENDED: &[WireFormat] = &[WireFormat::Chat, WireFormat::Messages, WireFormat::Gemini];
+const OPEN_ENDED: &[WireFormat] =
+    &[WireFormat::Chat, WireFormat::Messages, WireFormat::Gemini, WireFormat::Converse];
 
 pub(super) const ALL: &[Scenario] = &[
     scenario("usage-missing", "no usage is reported", EVERY, |f| {
@@ -83,7 +84,7 @@ pub(super) const ALL: &[Scenario] = &[
     scenario(
         "finish-filter",
         "a filter cut the text",
-        &[WireFormat::Chat, WireFormat::Responses, WireFormat::Gemini],
+        &[WireFormat::Chat, WireFormat::Responses, WireFormat::Gemini, WireFormat::Converse],
         |f| {
             let expected = Expected::text("Hel", FinishReason::ContentFilter);
             Play::of(f, &Reply::new().text("Hel").finish_with(FinishReason::ContentFilter), expected, |_| {})
@@ -92,7 +93,7 @@ pub(super) const ALL: &[Scenario] = &[
     scenario(
         "end-without-mark",
         "the body ends after the finish reason",
-        &[WireFormat::Chat, WireFormat::Messages],
+        &[WireFormat::Chat, WireFormat::Messages, WireFormat::Converse],
         |f| Play::whole(f, until_finish).expecting(|e| e.usage = None),
     ),
     scenario("break-after-finish", "the connection breaks after the finish reason", OPEN_ENDED, |f| {
@@ -127,7 +128,7 @@ pub(super) const ALL: &[Scenario] = &[
     scenario("two-answers-in-one", "a second answer is spliced into the stream", SPLICED, |f| {
         Play::two_answers(f)
     }),
-    scenario("not-streamed", "a whole answer in place of a stream", EVERY, |f| {
+    scenario("not-streamed", "a whole answer in place of a stream", TEXT, |f| {
         let draft = Draft::of(f, &Reply::new());
         let body = not_streamed(f).to_string();
         Play {
@@ -137,7 +138,8 @@ pub(super) const ALL: &[Scenario] = &[
     }),
 ];
 
-const SPLICED: &[WireFormat] = &[WireFormat::Chat, WireFormat::Responses, WireFormat::Messages];
+const SPLICED: &[WireFormat] =
+    &[WireFormat::Chat, WireFormat::Responses, WireFormat::Messages, WireFormat::Converse];
 
 impl Play {
     fn two_answers(format: WireFormat) -> Self {
@@ -210,5 +212,7 @@ fn not_streamed(format: WireFormat) -> Value {
             "model": "scripted", "message": { "role": "assistant", "content": text }, "done": true,
             "done_reason": "stop", "prompt_eval_count": 10, "eval_count": 5,
         }),
+        // It has another address for that.
+        WireFormat::Converse => Value::Null,
     }
 }

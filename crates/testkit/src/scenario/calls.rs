@@ -146,7 +146,7 @@ pub(super) const ALL: &[Scenario] = &[
     scenario(
         "cut-by-length",
         "the output limit cut the arguments",
-        &[WireFormat::Chat, WireFormat::Responses, WireFormat::Messages],
+        &[WireFormat::Chat, WireFormat::Responses, WireFormat::Messages, WireFormat::Converse],
         |f| {
             let end = End::Finish(FinishReason::Length);
             let expected = Expected { calls: None, end, ..Expected::usual() };

@@ -4,9 +4,10 @@ use std::time::Duration;
 
 use turnwright_core::ErrorKind;
 
-use super::{ALL as EVERY, Expected, Play, SSE, Scenario, scenario, usual};
+use super::{ALL as EVERY, Expected, Play, SSE, Scenario, TEXT, scenario, usual};
 use crate::{
     conformance::KEY,
+    eventstream,
     provider::{
         WireFormat,
         draft::{Draft, Ending, HTML},
@@ -22,7 +23,7 @@ pub(super) const ALL: &[Scenario] = &[
         Play::breaks(f, &[ErrorKind::IdleTimeout], |d| d.ending = Ending::Stall)
             .expecting(|e| e.closes = true)
     }),
-    scenario("heartbeats-for-ever", "heartbeats in the midst, and nothing else", EVERY, |f| {
+    scenario("heartbeats-for-ever", "heartbeats in the midst, and nothing else", TEXT, |f| {
         Play::breaks(f, &[ErrorKind::IdleTimeout], |d| {
             d.ending = Ending::Repeat { every: OFTEN, bytes: d.heartbeat() };
         })
@@ -47,7 +48,7 @@ pub(super) const ALL: &[Scenario] = &[
         let draft = empty(f, Ending::Stall);
         Play::refuses(draft, &[ErrorKind::FirstByteTimeout]).expecting(|e| e.closes = true)
     }),
-    scenario("heartbeats-alone", "heartbeats, and never an answer", EVERY, |f| {
+    scenario("heartbeats-alone", "heartbeats, and never an answer", TEXT, |f| {
         let mut draft = empty(f, Ending::Stall);
         draft.ending = Ending::Repeat { every: OFTEN, bytes: draft.heartbeat() };
         Play::refuses(draft, &[ErrorKind::FirstByteTimeout]).expecting(|e| e.closes = true)
@@ -86,7 +87,7 @@ pub(super) const ALL: &[Scenario] = &[
     scenario(
         "break-in-a-call",
         "the connection breaks while a call arrives: it is none",
-        &[WireFormat::Chat, WireFormat::Responses, WireFormat::Messages],
+        &[WireFormat::Chat, WireFormat::Responses, WireFormat::Messages, WireFormat::Converse],
         |f| {
             let kinds = &[ErrorKind::Truncated, ErrorKind::Connection];
             let expected =
@@ -136,11 +137,18 @@ pub(super) const ALL: &[Scenario] = &[
     }),
     scenario("garbage-bytes", "an event that is no text", EVERY, |f| {
         Play::breaks(f, &[ErrorKind::Decode], |d| {
-            let lead: &[u8] = if f.is_sse() { b"data: " } else { b"" };
-            d.tail = [lead, b"{\"a\":\"\xFF\xFE\"}\n\n"].concat();
+            let json = b"{\"a\":\"\xFF\xFE\"}";
+            d.tail = match f {
+                WireFormat::Ollama => [json, &b"\n"[..]].concat(),
+                WireFormat::Converse => {
+                    let headers = [(":message-type", "event"), (":event-type", "contentBlockDelta")];
+                    eventstream::message(&headers, json)
+                }
+                _ => [&b"data: "[..], json, b"\n\n"].concat(),
+            };
         })
     }),
-    scenario("page-in-the-midst", "an HTML page after good events", EVERY, |f| {
+    scenario("page-in-the-midst", "an HTML page after good events", TEXT, |f| {
         Play::breaks(f, &[ErrorKind::UnexpectedContent], |d| d.tail = HTML.into())
     }),
 ];

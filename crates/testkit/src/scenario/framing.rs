@@ -2,26 +2,26 @@
 
 use serde_json::json;
 
-use super::{ALL as EVERY, CHAT, MESSAGES, NAMED, Play, RESPONSES, SSE, Scenario, scenario};
+use super::{ALL as EVERY, CHAT, MESSAGES, NAMED, Play, RESPONSES, SSE, Scenario, TEXT, scenario};
 use crate::provider::{
     WireFormat,
     event::{Event, Mark},
 };
 
 pub(super) const ALL: &[Scenario] = &[
-    scenario("lf", "lines end in LF", EVERY, |f| Play::whole(f, |d| d.framing.ends = &["\n"])),
-    scenario("crlf", "lines end in CRLF", EVERY, |f| Play::whole(f, |d| d.framing.ends = &["\r\n"])),
+    scenario("lf", "lines end in LF", TEXT, |f| Play::whole(f, |d| d.framing.ends = &["\n"])),
+    scenario("crlf", "lines end in CRLF", TEXT, |f| Play::whole(f, |d| d.framing.ends = &["\r\n"])),
     scenario("cr", "lines end in CR", SSE, |f| Play::whole(f, |d| d.framing.ends = &["\r"])),
     scenario("line-ends-mixed", "LF, CRLF and CR in one body", SSE, |f| {
         Play::whole(f, |d| d.framing.ends = &["\r\n", "\n", "\r"])
     }),
-    scenario("crlf-a-byte-at-a-time", "CR and LF come apart", EVERY, |f| {
+    scenario("crlf-a-byte-at-a-time", "CR and LF come apart", TEXT, |f| {
         Play::whole(f, |d| {
             d.framing.ends = &["\r\n"];
             d.split = Some(1);
         })
     }),
-    scenario("byte-order-mark", "the body begins with one", EVERY, |f| {
+    scenario("byte-order-mark", "the body begins with one", TEXT, |f| {
         Play::whole(f, |d| d.framing.bom = true)
     }),
     scenario("comments", "comment lines between events", SSE, |f| {
@@ -31,10 +31,10 @@ pub(super) const ALL: &[Scenario] = &[
     scenario("json-over-lines", "one value spread over lines", EVERY, |f| {
         Play::whole(f, |d| d.framing.spread = true)
     }),
-    scenario("blank-lines-first", "blank lines before anything else", EVERY, |f| {
+    scenario("blank-lines-first", "blank lines before anything else", TEXT, |f| {
         Play::whole(f, |d| d.framing.blank_first = true)
     }),
-    scenario("no-blank-line-last", "the last event is not closed", EVERY, |f| {
+    scenario("no-blank-line-last", "the last event is not closed", TEXT, |f| {
         Play::whole(f, |d| d.framing.closed = false)
     }),
     scenario("no-event-names", "the type inside is the only name", NAMED, |f| {
@@ -71,6 +71,9 @@ pub(super) const ALL: &[Scenario] = &[
                 WireFormat::Responses => {
                     let data = json!({ "type": "response.new_thing.delta", "delta": "x" });
                     Event::named(Mark::Odd, "response.new_thing.delta", data)
+                }
+                WireFormat::Converse => {
+                    Event::named(Mark::Odd, "newThing", json!({ "contentBlockIndex": 7 }))
                 }
                 WireFormat::Messages => {
                     Event::named(Mark::Odd, "new_thing", json!({ "type": "new_thing", "index": 7 }))

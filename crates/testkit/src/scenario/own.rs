@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use turnwright_core::ErrorKind;
 use turnwright_llm_stream::FinishReason;
 
-use super::{Expected, GEMINI, MESSAGES, OLLAMA, Play, RESPONSES, Scenario, scenario, two, usual};
+use super::{CONVERSE, Expected, GEMINI, MESSAGES, OLLAMA, Play, RESPONSES, Scenario, scenario, two, usual};
 use crate::provider::{
     Reply,
     draft::Draft,
@@ -161,6 +161,20 @@ pub(super) const ALL: &[Scenario] = &[
             let values: Vec<Value> = d.values().map(Value::take).collect();
             *d = d.clone().whole("application/json", format!("{:#}", Value::Array(values)));
             d.split = Some(9);
+        })
+    }),
+    scenario("converse-checksum", "a frame whose checksum is wrong", CONVERSE, |f| {
+        Play::breaks(f, &[ErrorKind::Decode], |d| {
+            let mut next = d.framing.write(f, &d.events[d.find(Mark::Text)..]).concat();
+            let middle = next.len() / 2;
+            next[middle] ^= 1;
+            d.tail = next;
+        })
+    }),
+    scenario("converse-metadata-first", "usage comes before the finish reason", CONVERSE, |f| {
+        Play::whole(f, |d| {
+            let at = d.find(Mark::Finish);
+            d.events.swap(at, at + 1);
         })
     }),
     scenario("ollama-generate", "the format of `/api/generate`", OLLAMA, |f| {

@@ -52,8 +52,8 @@ pub(super) const ALL: &[Scenario] = &[
     }),
     scenario("wrong-key", "no such key", EVERY, |f| refused(f, Trouble::Key, &[ErrorKind::Authentication])),
     scenario("wrong-key-repeated", "the refusal repeats the key", EVERY, |f| {
-        let body = Trouble::Key.body_saying(f, &format!("no such key: '{KEY}'."));
-        let draft = Draft::error(f, Trouble::Key.status(f), &body);
+        let body = Trouble::Key.body_saying(f, &format!("no such key: '{KEY}'.")).to_string();
+        let draft = Draft::refusal(f, Trouble::Key).whole("application/json", body);
         Play::refuses(draft, &[ErrorKind::Authentication])
     }),
     scenario("forbidden", "a good key that may not do this", EVERY, |f| {
@@ -69,7 +69,13 @@ pub(super) const ALL: &[Scenario] = &[
     scenario(
         "quota",
         "nothing left to spend",
-        &[WireFormat::Chat, WireFormat::Responses, WireFormat::Messages, WireFormat::Ollama],
+        &[
+            WireFormat::Chat,
+            WireFormat::Responses,
+            WireFormat::Messages,
+            WireFormat::Ollama,
+            WireFormat::Converse,
+        ],
         |f| refused(f, Trouble::Quota, &[ErrorKind::QuotaExceeded]),
     ),
     scenario("refusal-in-words", "the body of a refusal is no JSON", EVERY, |f| {
@@ -88,7 +94,7 @@ pub(super) const ALL: &[Scenario] = &[
     scenario("200-error", "status 200, and a JSON error", EVERY, |f| {
         let kinds: &[ErrorKind] = match f {
             // There is no status, and no label: words alone.
-            WireFormat::Ollama => &[ErrorKind::Server, ErrorKind::Authentication],
+            WireFormat::Ollama | WireFormat::Converse => &[ErrorKind::Server, ErrorKind::Authentication],
             WireFormat::Gemini => &[ErrorKind::InvalidRequest, ErrorKind::Authentication],
             _ => &[ErrorKind::Authentication],
         };

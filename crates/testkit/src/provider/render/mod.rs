@@ -1,6 +1,7 @@
 //! From a reply to the events of a format.
 
 mod chat;
+mod converse;
 mod gemini;
 mod messages;
 mod ollama;
@@ -30,6 +31,7 @@ pub(crate) fn events(format: WireFormat, reply: &Reply) -> Vec<Event> {
         WireFormat::Messages => messages::events(reply),
         WireFormat::Gemini => gemini::events(reply),
         WireFormat::Ollama => ollama::events(reply),
+        WireFormat::Converse => converse::events(reply),
     }
 }
 
