@@ -54,10 +54,22 @@ const AT_ONCE: usize = 48;
 /// # Cancel safety
 /// Dropped, it stops; its servers end.
 pub async fn run<C: LlmClient>(format: WireFormat, client: impl Fn(&str) -> C) -> Report {
-    let client = &client;
-    let scenarios = Scenario::all().filter(|scenario| scenario.formats().contains(&format));
+    run_only(format, client, |_| true).await
+}
+
+/// The same with those scenarios and points of the contract alone whose names are picked: to look into one that fails.
+///
+/// # Cancel safety
+/// As [`run`].
+pub async fn run_only<C: LlmClient>(
+    format: WireFormat,
+    client: impl Fn(&str) -> C,
+    pick: impl Fn(&str) -> bool,
+) -> Report {
+    let (client, pick) = (&client, &pick);
+    let scenarios = Scenario::all().filter(|s| s.formats().contains(&format) && pick(s.name()));
     let mut outcomes = play(format, scenarios, client).await;
-    outcomes.extend(contract::check(format, client).await);
+    outcomes.extend(contract::check(format, client, pick).await);
     Report { format, outcomes }
 }
 

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use turnwright_providers::{Chat, Converse, Format, Gemini, HttpClient, Messages, Ollama, Responses, Timeouts};
+use turnwright_providers::{
+    Chat, Converse, Format, Gemini, HttpClient, Messages, Ollama, Responses, Timeouts,
+};
 use turnwright_testkit::{
     conformance::{self, Capabilities, KEY},
     provider::WireFormat,
@@ -11,7 +13,7 @@ use turnwright_testkit::{
 
 use crate::support::run_for;
 
-fn client<F: Format>(base_url: &str) -> HttpClient<F> {
+pub(crate) fn client<F: Format>(base_url: &str) -> HttpClient<F> {
     let timeouts = Timeouts {
         connect: Duration::from_secs(5),
         first_byte: Duration::from_secs(2),

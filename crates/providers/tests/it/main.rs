@@ -5,6 +5,7 @@ mod conformance;
 mod converse;
 mod faults;
 mod formats;
+mod misfits;
 mod requests;
 mod support;
 mod ways;

@@ -69,7 +69,9 @@ pub(super) async fn probe<C: LlmClient>(
             Ok(sent) if field.words.is_empty() => {
                 said(Ok(sent) != body(&server, &client, &base).await?).to_owned()
             }
-            Ok(sent) => said(sent.to_string().contains(field.words)).to_owned(),
+            Ok(sent) if has(&sent, field.words) => "yes".to_owned(),
+            Ok(sent) if sent.to_string().contains(field.words) => "in words".to_owned(),
+            Ok(_) => "no".to_owned(),
         };
         rows.push((field.name, cell));
     }
@@ -88,6 +90,17 @@ async fn body<C: LlmClient>(
         (Some(sent), _) => Ok(sent.json()),
         (None, error) => Err(error.map(|e| e.kind.name()).unwrap_or_default()),
     })
+}
+
+/// Whether this stands in a body by itself: as a text, at the end of a data URI, as a number, or as a name.
+fn has(body: &Value, words: &str) -> bool {
+    match body {
+        Value::String(text) => text == words || text.starts_with("data:") && text.ends_with(words),
+        Value::Number(number) => number.to_string() == words,
+        Value::Array(items) => items.iter().any(|item| has(item, words)),
+        Value::Object(fields) => fields.iter().any(|(name, value)| name == words || has(value, words)),
+        Value::Null | Value::Bool(_) => false,
+    }
 }
 
 fn said(yes: bool) -> &'static str {

@@ -148,6 +148,13 @@ pub(super) const ALL: &[Scenario] = &[
             };
         })
     }),
+    scenario("event-without-end", "an event grows and grows; a client must have had enough", TEXT, |f| {
+        Play::breaks(f, &[ErrorKind::TooLarge], |d| {
+            d.tail = if f.is_sse() { b"data: \"".to_vec() } else { b"{\"a\":\"".to_vec() };
+            d.ending = Ending::Repeat { every: Duration::ZERO, bytes: vec![b'x'; 1 << 20].into() };
+        })
+        .expecting(|e| e.closes = true)
+    }),
     scenario("page-in-the-midst", "an HTML page after good events", TEXT, |f| {
         Play::breaks(f, &[ErrorKind::UnexpectedContent], |d| d.tail = HTML.into())
     }),

@@ -1,10 +1,12 @@
 //! How bytes are framed and split. A client must cope with all of it.
 
 use serde_json::json;
+use turnwright_core::ErrorKind;
 
 use super::{ALL as EVERY, CHAT, MESSAGES, NAMED, Play, RESPONSES, SSE, Scenario, TEXT, scenario};
 use crate::provider::{
     WireFormat,
+    draft::Ending,
     event::{Event, Mark},
 };
 
@@ -23,6 +25,12 @@ pub(super) const ALL: &[Scenario] = &[
     }),
     scenario("byte-order-mark", "the body begins with one", TEXT, |f| {
         Play::whole(f, |d| d.framing.bom = true)
+    }),
+    scenario("cr-and-then-silence", "a whole event is not held back for what may follow its CR", SSE, |f| {
+        Play::breaks(f, &[ErrorKind::IdleTimeout], |d| {
+            d.framing.ends = &["\r"];
+            d.ending = Ending::Stall;
+        })
     }),
     scenario("comments", "comment lines between events", SSE, |f| {
         Play::whole(f, |d| d.framing.comments = true)
@@ -57,7 +65,7 @@ pub(super) const ALL: &[Scenario] = &[
         Play::whole(f, |d| {
             for value in d.values() {
                 value["obfuscation"] = "abcdefg".into();
-                value["p"] = json!({ "deep": [1, null, {}] });
+                value["p"] = json!({ "deep": [1, null, {}], "seed": 15_092_511_270_073_158_000_u64 });
             }
         })
     }),

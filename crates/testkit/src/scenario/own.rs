@@ -44,6 +44,45 @@ pub(super) const ALL: &[Scenario] = &[
             }
         })
     }),
+    scenario("responses-custom-tool", "a tool whose input is free text", RESPONSES, |f| {
+        let calls = Some(vec![("patch", r#"{"input":"+ a \"b\""}"#)]);
+        Play::of(f, &usual(), Expected { calls, ..Expected::usual() }, |d| {
+            let (from, to) = (d.find(Mark::Call) - 1, d.find(Mark::Finish));
+            let item = |input: &str| json!({ "id": "ct", "type": "custom_tool_call", "call_id": "c1", "name": "patch", "input": input });
+            let of_item = |kind: &'static str, mut data: Value| {
+                data["type"] = kind.into();
+                data["output_index"] = 2.into();
+                Event::named(Mark::Call, kind, data)
+            };
+            let events = [
+                of_item("response.output_item.added", json!({ "item": item("") })),
+                of_item("response.custom_tool_call_input.delta", json!({ "item_id": "ct", "delta": "+ a " })),
+                of_item(
+                    "response.custom_tool_call_input.delta",
+                    json!({ "item_id": "ct", "delta": "\"b\"" }),
+                ),
+                of_item(
+                    "response.custom_tool_call_input.done",
+                    json!({ "item_id": "ct", "input": "+ a \"b\"" }),
+                ),
+                of_item("response.output_item.done", json!({ "item": item("+ a \"b\"") })),
+            ];
+            d.events.splice(from..to, events);
+            d.edit(Mark::Finish, |value| value["response"]["output"] = json!([]));
+        })
+    }),
+    scenario("responses-server-tools", "what the server's own tools do is no call", RESPONSES, |f| {
+        Play::whole(f, |d| {
+            let item = json!({ "id": "ws", "type": "web_search_call", "status": "completed", "action": { "query": "a" } });
+            let event = |kind: &'static str| {
+                Event::named(Mark::Odd, kind, json!({ "type": kind, "output_index": 9, "item": item }))
+            };
+            let searching = "response.web_search_call.searching";
+            let at = d.find(Mark::Finish);
+            let odd = ["response.output_item.added", searching, "response.output_item.done"].map(event);
+            d.events.splice(at..at, odd);
+        })
+    }),
     scenario("responses-failed", "the last event says that it failed", RESPONSES, |f| {
         Play::breaks(f, &[ErrorKind::Server], |d| {
             let error = json!({ "code": "server_error", "message": "the model failed" });
@@ -108,6 +147,28 @@ pub(super) const ALL: &[Scenario] = &[
             d.events.splice(at..at, odd);
         })
     }),
+    scenario("messages-server-tools", "what the server's own tools do is no call", MESSAGES, |f| {
+        Play::whole(f, |d| {
+            let event = |name: &'static str, mut data: Value| {
+                data["type"] = name.into();
+                data["index"] = 9.into();
+                Event::named(Mark::Odd, name, data)
+            };
+            let tool = json!({ "type": "server_tool_use", "id": "s1", "name": "web_search", "input": {} });
+            let found =
+                json!({ "type": "web_search_tool_result", "tool_use_id": "s1", "content": [{ "url": "x" }] });
+            let query = json!({ "type": "input_json_delta", "partial_json": "{\"query\":\"a\"}" });
+            let odd = [
+                event("content_block_start", json!({ "content_block": tool })),
+                event("content_block_delta", json!({ "delta": query })),
+                event("content_block_stop", json!({})),
+                event("content_block_start", json!({ "content_block": found })),
+                event("content_block_stop", json!({})),
+            ];
+            let at = d.find(Mark::Finish);
+            d.events.splice(at..at, odd);
+        })
+    }),
     scenario("messages-refusal", "it declines without a word", MESSAGES, |f| {
         let reply = Reply::new().finish_with(FinishReason::Refusal);
         Play::of(f, &reply, Expected::text("", FinishReason::Refusal), |_| {})
@@ -169,6 +230,22 @@ pub(super) const ALL: &[Scenario] = &[
             let middle = next.len() / 2;
             next[middle] ^= 1;
             d.tail = next;
+        })
+    }),
+    scenario("converse-server-tools", "what the server's own tools do is no call", CONVERSE, |f| {
+        Play::whole(f, |d| {
+            let event = |name: &'static str, mut data: Value| {
+                data["contentBlockIndex"] = 9.into();
+                Event::named(Mark::Odd, name, data)
+            };
+            let tool = json!({ "toolUseId": "s1", "name": "run", "type": "server_tool_use" });
+            let odd = [
+                event("contentBlockStart", json!({ "start": { "toolUse": tool } })),
+                event("contentBlockDelta", json!({ "delta": { "toolUse": { "input": "{}" } } })),
+                event("contentBlockStop", json!({})),
+            ];
+            let at = d.find(Mark::Finish);
+            d.events.splice(at..at, odd);
         })
     }),
     scenario("converse-metadata-first", "usage comes before the finish reason", CONVERSE, |f| {
