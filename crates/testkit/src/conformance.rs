@@ -9,7 +9,7 @@
 //! # use turnwright_testkit::ScriptedModel as MyClient;
 //! # fn my_client(_base_url: &str) -> MyClient { MyClient::new([]) }
 //!
-//! # tokio::runtime::Builder::new_multi_thread().enable_all().build()?.block_on(async {
+//! # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
 //! let report = conformance::run(WireFormat::Chat, my_client).await;
 //! assert!(report.is_pass(), "{report}");
 //! # });

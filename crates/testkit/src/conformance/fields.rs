@@ -36,7 +36,7 @@ const FIELDS: [Field; 19] = [
         set: |r| image(r, "data:image/png;base64,iVBORw0KGgo="),
         words: "iVBORw0KGgo=",
     },
-    Field { name: "image, by address", set: |r| image(r, "https://a.example/cat.png"), words: "cat.png" },
+    Field { name: "image, by address", set: |r| image(r, "https://a.example/cat.png"), words: "https://a.example/cat.png" },
     Field { name: "one call at most", set: |r| r.parallel_tool_calls = Some(false), words: "" },
     Field { name: "form of the answer", set: |r| output(r, false), words: "tell-form" },
     Field { name: "form of the answer, strict", set: |r| output(r, true), words: "tell-form" },
@@ -95,6 +95,10 @@ async fn body<C: LlmClient>(
 /// Whether this stands in a body by itself: as a text, at the end of a data URI, as a number, or as a name.
 fn has(body: &Value, words: &str) -> bool {
     match body {
+        // Some formats want a schema as text.
+        Value::String(text) if text.starts_with('{') => {
+            serde_json::from_str::<Value>(text).is_ok_and(|value| has(&value, words))
+        }
         Value::String(text) => text == words || text.starts_with("data:") && text.ends_with(words),
         Value::Number(number) => number.to_string() == words,
         Value::Array(items) => items.iter().any(|item| has(item, words)),
