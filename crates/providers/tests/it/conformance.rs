@@ -31,7 +31,7 @@ fn conforms<F: Format>(format: WireFormat) {
 }
 
 #[test]
-fn chat_conforms() {
+fn fault_e1_e2_e3_e5_e6_e7_e8_e10_e12_e15_e17_e21_e23_e24_e25_e27_e30_chat_conforms() {
     conforms::<Chat>(WireFormat::Chat);
 }
 
@@ -41,7 +41,7 @@ fn responses_conforms() {
 }
 
 #[test]
-fn messages_conforms() {
+fn fault_e1_e2_e3_e5_e6_e17_e21_e23_e24_e25_e26_e27_e30_messages_conforms() {
     conforms::<Messages>(WireFormat::Messages);
 }
 

@@ -36,7 +36,11 @@ const FIELDS: [Field; 19] = [
         set: |r| image(r, "data:image/png;base64,iVBORw0KGgo="),
         words: "iVBORw0KGgo=",
     },
-    Field { name: "image, by address", set: |r| image(r, "https://a.example/cat.png"), words: "https://a.example/cat.png" },
+    Field {
+        name: "image, by address",
+        set: |r| image(r, "https://a.example/cat.png"),
+        words: "https://a.example/cat.png",
+    },
     Field { name: "one call at most", set: |r| r.parallel_tool_calls = Some(false), words: "" },
     Field { name: "form of the answer", set: |r| output(r, false), words: "tell-form" },
     Field { name: "form of the answer, strict", set: |r| output(r, true), words: "tell-form" },

@@ -193,6 +193,13 @@ impl Draft {
         matches!(self.ending, Ending::Reset)
     }
 
+    /// What a client can see of it.
+    #[cfg(test)]
+    pub(crate) fn seen(&self) -> String {
+        let head = (self.status, self.content_type, &self.headers, self.mute, self.delay);
+        format!("{head:?} {:?} {:?}", self.pieces(), self.ending)
+    }
+
     /// The body, in the pieces it is sent in.
     pub(crate) fn pieces(&self) -> Vec<Bytes> {
         let mut pieces = match &self.body {
@@ -220,15 +227,15 @@ mod tests {
     fn every_fault_changes_the_answer() {
         let reply = Reply::new().text("a").text("b");
         for format in WireFormat::ALL {
-            let plain = format!("{:?}", Draft::of(format, &reply));
+            let plain = Draft::of(format, &reply).seen();
             for fault in Fault::ALL {
                 // These formats have no end mark; the one is CRLF by itself, and the other has no lines.
                 let same = match fault {
                     Fault::MissingDone => !matches!(format, WireFormat::Chat | WireFormat::Messages),
-                    Fault::CrLf => format == WireFormat::Gemini,
+                    Fault::CrLf => matches!(format, WireFormat::Gemini | WireFormat::Converse),
                     _ => false,
                 };
-                let faulty = format!("{:?}", Draft::of(format, &reply.clone().fault(fault)));
+                let faulty = Draft::of(format, &reply.clone().fault(fault)).seen();
                 assert_eq!(faulty == plain, same, "{format}: {fault:?}");
             }
         }

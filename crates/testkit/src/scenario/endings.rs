@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
+use serde_json::json;
 use turnwright_core::ErrorKind;
 
-use super::{ALL as EVERY, Expected, Play, SSE, Scenario, TEXT, scenario, usual};
+use super::{ALL as EVERY, CHAT, Expected, Play, SSE, Scenario, TEXT, scenario, usual};
 use crate::{
     conformance::KEY,
     eventstream,
@@ -111,6 +112,13 @@ pub(super) const ALL: &[Scenario] = &[
         let mut draft = empty(f, Ending::Clean);
         draft.events = vec![Trouble::Overloaded.event(f, "come back later")];
         Play::refuses(draft, kinds).expecting(|e| e.says = Some("come back later"))
+    }),
+    scenario("error-beside-a-finish", "an error, and the finish reason `error`", CHAT, |f| {
+        Play::breaks(f, &[ErrorKind::Server], |d| {
+            let mut body = Trouble::Server.body_saying(f, "the model failed");
+            body["choices"] = json!([{ "index": 0, "delta": { "content": "" }, "finish_reason": "error" }]);
+            d.events.push(Event::json(Mark::Odd, body));
+        })
     }),
     scenario("error-without-data", "an error event that says nothing", SSE, |f| {
         Play::breaks(f, &[ErrorKind::Server], |d| d.tail = b"event: error\n\n".to_vec())
