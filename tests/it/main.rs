@@ -21,4 +21,5 @@ mod support;
 mod sweep;
 mod threads;
 mod turns;
+mod typed;
 mod wire;

@@ -6,7 +6,7 @@ use std::{fmt, marker::PhantomData, sync::Arc};
 
 use futures::Stream;
 use turnwright_core::{ErrorInfo, ErrorKind, TurnContext};
-use turnwright_llm_stream::{LlmClient, LlmRequest, StreamItem};
+use turnwright_llm_stream::{LlmClient, LlmRequest, OutputWay, StreamItem};
 
 pub use self::builder::HttpClientBuilder;
 use crate::{exchange::exchange, format::Format, key::Key, setup::Setup, transport::Transport};
@@ -14,7 +14,7 @@ use crate::{exchange::exchange, format::Format, key::Key, setup::Setup, transpor
 /// A client that speaks one wire format over HTTP. Cheap to clone; clones share their connections.
 ///
 /// Use it by the name of its format: [`ChatClient`](crate::ChatClient). It never retries and never follows a redirect.
-/// Its limits are [`Timeouts`]; each has its own [`ErrorKind`](turnwright_core::ErrorKind). Dropping a stream closes its
+/// Its limits are [`Timeouts`](crate::Timeouts); each has its own [`ErrorKind`](turnwright_core::ErrorKind). Dropping a stream closes its
 /// connection.
 pub struct HttpClient<F>(Arc<Transport>, PhantomData<fn() -> F>);
 
@@ -66,6 +66,10 @@ impl<F> fmt::Debug for HttpClient<F> {
 impl<F: Format> LlmClient for HttpClient<F> {
     fn provider(&self) -> &str {
         &self.0.provider
+    }
+
+    fn output_way(&self, request: &LlmRequest) -> OutputWay {
+        F::output_way(request)
     }
 
     fn stream(

@@ -16,12 +16,15 @@ pub struct OutputSchema {
     /// Whether the provider holds the model to the schema, where the format has a word for it. Such a schema must be
     /// closed, see [`OutputSchema::closed`]; providers refuse another.
     pub strict: bool,
+    /// Has the runtime ask for it by a tool, see [`crate::AnswerTool`], whatever the client's format can do: for servers
+    /// that copy a format and not this part of it, and for such as refuse it beside tools. Serializers do not read it.
+    pub by_tool: bool,
 }
 
 impl OutputSchema {
     /// This schema, as it is, and not strict. Other characters than the allowed ones become `_` in the name.
     pub fn new(name: &str, schema: Value) -> Self {
-        Self { name: legal_name(name), schema, strict: false }
+        Self { name: legal_name(name), schema, strict: false, by_tool: false }
     }
 
     /// The schema in the form that every provider can hold a model to, and strict: objects allow no other property than
@@ -33,7 +36,7 @@ impl OutputSchema {
     /// none. Those give [`OutputSchema::new`].
     pub fn closed(name: &str, schema: Value) -> Self {
         match close::close(&schema) {
-            Some(closed) => Self { name: legal_name(name), schema: closed, strict: true },
+            Some(closed) => Self { strict: true, ..Self::new(name, closed) },
             None => Self::new(name, schema),
         }
     }

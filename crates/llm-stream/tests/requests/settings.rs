@@ -4,7 +4,10 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use turnwright_core::{Concurrency, Message, MessageId, Part, ToolCall, ToolDefinition, ToolResult};
-use turnwright_llm_stream::{CacheHint, LlmRequest, OutputSchema, ToolChoice};
+use turnwright_llm_stream::{
+    CacheHint, LlmRequest, OutputSchema, ToolChoice,
+    wire::{gemini::gemini_output_way, messages::messages_output_way, ollama::ollama_output_way},
+};
 
 use crate::Format::{self, *};
 
@@ -218,6 +221,22 @@ fn a_cache_hint_marks_three_places_in_messages_and_nothing_elsewhere() {
     assert_eq!(Messages.body(&alone)["messages"], words);
     let nothing = LlmRequest { messages: vec![], cache: CacheHint::Minutes, ..alone };
     assert_eq!(Messages.body(&nothing)["messages"], json!([]));
+}
+
+#[test]
+fn formats_that_cannot_hold_a_model_to_a_form_say_so() {
+    use turnwright_llm_stream::OutputWay::{DemandedTool, Native, OfferedTool};
+    let strict =
+        Arc::new(OutputSchema { strict: true, ..OutputSchema::new("o", json!({ "type": "object" })) });
+    let open = Arc::new(OutputSchema::new("o", json!({ "type": "object" })));
+    let asks = |output: &Arc<OutputSchema>| LlmRequest { output: Some(output.clone()), ..asks() };
+    let thinks =
+        LlmRequest { extra: [("thinking".to_owned(), json!({}))].into_iter().collect(), ..asks(&open) };
+    let messages = [asks(&strict), asks(&open), thinks].map(|request| messages_output_way(&request));
+    assert_eq!(messages, [Native, DemandedTool, OfferedTool]);
+    let alone = || LlmRequest { tools: [].into(), ..asks(&open) };
+    assert_eq!([alone(), asks(&strict)].map(|request| gemini_output_way(&request)), [Native, DemandedTool]);
+    assert_eq!([alone(), asks(&strict)].map(|request| ollama_output_way(&request)), [Native, OfferedTool]);
 }
 
 #[test]

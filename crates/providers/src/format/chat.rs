@@ -2,7 +2,7 @@
 
 use turnwright_core::ErrorInfo;
 use turnwright_llm_stream::{
-    LlmRequest,
+    LlmRequest, OutputWay,
     classify::Secrets,
     wire::chat::{ChatDecoder, chat_body},
 };
@@ -32,6 +32,10 @@ impl Format for Chat {
 
     fn body(request: &LlmRequest) -> Result<Vec<u8>, ErrorInfo> {
         chat_body(request)
+    }
+
+    fn output_way(_request: &LlmRequest) -> OutputWay {
+        OutputWay::Native
     }
 
     fn decoder(provider: &str, request: &LlmRequest) -> ChatDecoder {

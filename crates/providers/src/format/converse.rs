@@ -4,9 +4,9 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use reqwest::Url;
 use turnwright_core::ErrorInfo;
 use turnwright_llm_stream::{
-    LlmRequest,
+    LlmRequest, OutputWay,
     classify::Secrets,
-    wire::converse::{ConverseDecoder, converse_body},
+    wire::converse::{ConverseDecoder, converse_body, converse_output_way},
 };
 
 use super::{Format, sealed::Sealed};
@@ -94,6 +94,10 @@ impl Format for Converse {
 
     fn body(request: &LlmRequest) -> Result<Vec<u8>, ErrorInfo> {
         converse_body(request)
+    }
+
+    fn output_way(request: &LlmRequest) -> OutputWay {
+        converse_output_way(request)
     }
 
     fn decoder(provider: &str, request: &LlmRequest) -> ConverseDecoder {

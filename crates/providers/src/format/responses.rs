@@ -2,7 +2,7 @@
 
 use turnwright_core::ErrorInfo;
 use turnwright_llm_stream::{
-    LlmRequest,
+    LlmRequest, OutputWay,
     classify::Secrets,
     wire::responses::{ResponsesDecoder, responses_body},
 };
@@ -33,6 +33,10 @@ impl Format for Responses {
 
     fn body(request: &LlmRequest) -> Result<Vec<u8>, ErrorInfo> {
         responses_body(request)
+    }
+
+    fn output_way(_request: &LlmRequest) -> OutputWay {
+        OutputWay::Native
     }
 
     fn decoder(provider: &str, request: &LlmRequest) -> ResponsesDecoder {

@@ -9,7 +9,8 @@ use tokio::{
 };
 use turnwright_core::{CancelToken, ErrorKind, RetryAdvice};
 use turnwright_llm_stream::{
-    EventStream, FinishReason, LlmClient, LlmRequest, LlmResponse, wire::converse::converse_body,
+    EventStream, FinishReason, LlmClient, LlmRequest, LlmResponse, ModelHandle, OutputWay,
+    wire::converse::converse_body,
 };
 use turnwright_providers::{Converse, ConverseClient, HttpClientBuilder};
 use turnwright_testkit::eventstream::{event, exception};
@@ -191,6 +192,12 @@ fn requests_are_signed_and_the_secrets_are_in_no_error() {
         assert_eq!(error.kind, ErrorKind::Authentication);
         assert!(!format!("{error:?}").contains("hush"), "{error:?}");
     });
+}
+
+#[test]
+fn an_answer_gets_its_form_by_a_tool_that_any_model_can_be_offered() {
+    let client = ConverseClient::builder().base_url("http://127.0.0.1").build().unwrap();
+    assert_eq!(ModelHandle::new(client, MODEL).client().dyn_output_way(&asked()), OutputWay::OfferedTool);
 }
 
 /// Recorded answers over a socket. They are other projects' data and stand outside this repository, see the tests of the

@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use futures::StreamExt;
+use parking_lot::Mutex;
 use turnwright_core::{ErrorKind, TurnContext, history};
 use turnwright_interceptor::{CallState, Core, Exit, StreamCall, scope};
-use turnwright_llm_stream::{EventStream, LlmRequest, LlmResponse};
+use turnwright_llm_stream::{AnswerTool, EventStream, LlmRequest, LlmResponse, ModelHandle, ProgressSink};
 
 use super::LegRt;
 use crate::{ledger::Leg, machine::Fed};
@@ -16,6 +17,9 @@ impl LegRt {
         let history = self.ledger.read(Leg::history);
         let mut request = self.agent.request.clone();
         request.messages = history.messages;
+        if let Some(answer) = &self.answer {
+            request.output = Some(answer.output.clone());
+        }
         (request, history.revision)
     }
 
@@ -40,6 +44,34 @@ impl LegRt {
     }
 }
 
+impl LegRt {
+    /// Asks the model. Where its format knows no form of answers, it is asked to answer by a tool; what comes out is the
+    /// same, so that layers and history see one kind of answer, whoever gave it.
+    fn ask(&self, target: &ModelHandle, request: &LlmRequest) -> EventStream<'static> {
+        let (ctx, ledger) = (&self.ctx, self.ledger.clone());
+        if request.output.is_some() {
+            let mut by_tool = request.clone();
+            if let Some(tool) = AnswerTool::take(&mut by_tool, target.client()) {
+                let tool = Arc::new(Mutex::new(tool));
+                let shown = tool.clone();
+                let progress: ProgressSink = Arc::new(move |progress| {
+                    if shown.lock().is_of_other(&progress) {
+                        ledger.with(|leg| leg.tool_arrives(progress));
+                    }
+                });
+                let provider = target.client().dyn_stream(ctx, &by_tool);
+                let events = EventStream::provider(provider, ctx.cancel(), Some(progress));
+                return EventStream::layer(
+                    events.map(move |event| tool.lock().event(event)),
+                    "the answer tool",
+                );
+            }
+        }
+        let progress: ProgressSink = Arc::new(move |progress| ledger.with(|leg| leg.tool_arrives(progress)));
+        EventStream::provider(target.client().dyn_stream(ctx, request), ctx.cancel(), Some(progress))
+    }
+}
+
 struct ModelCore<'a>(&'a LegRt);
 
 impl Core<scope::LlmCall> for ModelCore<'_> {
@@ -57,15 +89,12 @@ impl Core<scope::LlmCall> for ModelCore<'_> {
         if let Some(cause) = ctx.cancel().cause() {
             return Err(Exit::Control(cause.into()));
         }
-        let ledger = rt.ledger.clone();
-        let progress = Arc::new(move |progress| ledger.with(|leg| leg.tool_arrives(progress)));
         let shared = StreamCall::new();
         let layers = rt.agent.interceptors.llm_stream.snapshot();
         // Whom a layer named is asked. A client that keeps what it was asked must not keep itself alive by it.
         let target = request.target.take().unwrap_or_else(|| rt.agent.model.clone());
-        let provider = target.client().dyn_stream(ctx, &request);
+        let provider = rt.ask(&target, &request);
         request.target = Some(target);
-        let provider = EventStream::provider(provider, ctx.cancel(), Some(progress));
         let mut events = layers.wrap(ctx, &request, &shared, provider);
         while let Some(event) = events.next().await {
             if rt.ledger.with(|leg| leg.event(event)) {

@@ -103,7 +103,7 @@ fn choice(choice: &ToolChoice) -> Option<Value> {
 }
 
 fn format(output: &OutputSchema) -> Value {
-    let OutputSchema { name, schema, strict } = output;
+    let OutputSchema { name, schema, strict, .. } = output;
     json!({ "type": "json_schema", "json_schema": { "name": name, "schema": schema, "strict": strict } })
 }
 

@@ -1,6 +1,6 @@
 //! The decoder.
 
-use turnwright_core::{CallId, ErrorInfo, ErrorKind, TokenUsage};
+use turnwright_core::{ErrorInfo, ErrorKind, TokenUsage};
 
 use super::{
     bare::Bare,
@@ -11,12 +11,13 @@ use super::{
     usage::usage_of,
 };
 use crate::{
-    Finish, FinishReason, LlmEvent, LlmRequest, StreamItem,
-    classify::{self, Secrets},
+    FinishReason, LlmEvent, LlmRequest, StreamItem,
+    classify::Secrets,
     wire::{
         WireDecoder,
         eventstream::{EventStreamFramer, Message},
         finish::{Reasons, is_cut},
+        head::{Head, taken_ids},
         text::nonempty,
     },
 };
@@ -27,7 +28,7 @@ use crate::{
 /// answer is over with the `metadata` event, which follows `messageStop`. Calls of tools that the provider runs itself,
 /// and their results, are skipped.
 ///
-/// The format names neither the model nor the answer: [`Finish::model`] and [`Finish::response_id`] are empty.
+/// The format names neither the model nor the answer: [`crate::Finish::model`] and [`crate::Finish::response_id`] are empty.
 #[derive(Debug)]
 pub struct ConverseDecoder {
     framer: EventStreamFramer,
@@ -38,7 +39,7 @@ pub struct ConverseDecoder {
 
 #[derive(Debug)]
 struct State {
-    provider: String,
+    head: Head,
     blocks: Blocks,
     thoughts: Thoughts,
     usage: Option<TokenUsage>,
@@ -49,49 +50,40 @@ struct State {
     finish: Reasons,
     /// The `metadata` came.
     billed: bool,
-    secrets: Secrets,
-    done: bool,
 }
 
 impl ConverseDecoder {
     /// A decoder for one answer. `provider` is the name errors will show.
     pub fn new(provider: impl Into<String>) -> Self {
-        Self::with_blocks(provider.into(), Blocks::default())
+        Self::for_request(provider, &LlmRequest::default())
     }
 
     /// A decoder for the answer to this request: its calls get ids that no call of the conversation has.
     pub fn for_request(provider: impl Into<String>, request: &LlmRequest) -> Self {
-        let ids = request.messages.iter().flat_map(|m| m.tool_calls()).map(|call| CallId::clone(&call.id));
-        Self::with_blocks(provider.into(), Blocks::avoiding(ids.collect()))
-    }
-
-    /// The same decoder, which takes these secrets out of errors that the stream reports.
-    #[must_use]
-    pub fn redacting(mut self, secrets: Secrets) -> Self {
-        self.state.secrets = secrets;
-        self
-    }
-
-    fn with_blocks(provider: String, blocks: Blocks) -> Self {
         let state = State {
-            provider,
-            blocks,
+            head: Head::new(provider.into()),
+            blocks: Blocks::avoiding(taken_ids(request)),
             thoughts: Thoughts::default(),
             usage: None,
             started: false,
             said: false,
             finish: Reasons::default(),
             billed: false,
-            secrets: Secrets::default(),
-            done: false,
         };
         Self { framer: EventStreamFramer::new(), bare: None, state }
+    }
+
+    /// The same decoder, which takes these secrets out of errors that the stream reports.
+    #[must_use]
+    pub fn redacting(mut self, secrets: Secrets) -> Self {
+        self.state.head.redact(secrets);
+        self
     }
 }
 
 impl WireDecoder for ConverseDecoder {
     fn feed(&mut self, bytes: &[u8], out: &mut Vec<StreamItem>) {
-        let Some(first) = bytes.first().filter(|_| !self.state.done) else { return };
+        let Some(first) = bytes.first().filter(|_| !self.state.head.is_done()) else { return };
         // No message is so long that its first byte is one of these.
         let is_text = |byte: &u8| byte.is_ascii_whitespace() || matches!(byte, b'{' | b'[' | b'<');
         if self.bare.is_none() && self.framer.progress() == 0 && is_text(first) {
@@ -101,33 +93,35 @@ impl WireDecoder for ConverseDecoder {
         if let Some(bare) = &mut self.bare {
             match bare.push(bytes) {
                 Ok(false) => {}
-                Ok(true) => state.fail(state.reported(&bare.body), out),
-                Err(error) => state.fail(error, out),
+                Ok(true) => state.head.fail(state.head.reported(&bare.body), out),
+                Err(error) => state.head.fail(error, out),
             }
         } else if let Err(error) = self.framer.feed(bytes, |message| state.message(&message, out)) {
-            state.fail(error, out);
+            state.head.fail(error, out);
         }
     }
 
     fn end(&mut self, out: &mut Vec<StreamItem>) {
         let state = &mut self.state;
-        if state.done {
+        if state.head.is_done() {
             return;
         }
         match &self.bare {
-            Some(bare) if !bare.body.trim_ascii().is_empty() => state.fail(state.reported(&bare.body), out),
+            Some(bare) if !bare.body.trim_ascii().is_empty() => {
+                state.head.fail(state.head.reported(&bare.body), out);
+            }
             // Only the bill may be missing.
             None if state.finish.is_seen() => state.close(out),
             _ => {
                 let place = if self.framer.is_inside() { " inside a message" } else { "" };
                 let message = format!("the stream ended{place} before the answer was finished");
-                state.fail(ErrorInfo::new(ErrorKind::Truncated, message), out);
+                state.head.fail(ErrorInfo::new(ErrorKind::Truncated, message), out);
             }
         }
     }
 
     fn is_done(&self) -> bool {
-        self.state.done
+        self.state.head.is_done()
     }
 
     fn finish_seen(&self) -> bool {
@@ -141,18 +135,18 @@ impl WireDecoder for ConverseDecoder {
 
 impl State {
     fn message(&mut self, message: &Message<'_>, out: &mut Vec<StreamItem>) {
-        if self.done {
+        if self.head.is_done() {
             return;
         }
         if let Some(body) = failure::of_message(message) {
-            return self.fail(self.reported(&body), out);
+            return self.head.fail(self.head.reported(&body), out);
         }
         let result = match message.text(":event-type") {
             Some(event) => self.event(event, message.payload(), out),
             None => Ok(()),
         };
         if let Err(error) = result {
-            self.fail(error, out);
+            self.head.fail(error, out);
         }
     }
 
@@ -247,11 +241,6 @@ impl State {
         self.finish.reopen(None)
     }
 
-    /// The error that this JSON, or a body in place of a stream, reports.
-    fn reported(&self, body: &[u8]) -> ErrorInfo {
-        classify::in_stream(&self.provider, body, &self.secrets)
-    }
-
     fn close(&mut self, out: &mut Vec<StreamItem>) {
         let finish = self.finish.take();
         let reason = match finish.as_ref().map_or(FinishReason::Stop, |(reason, _)| *reason) {
@@ -266,17 +255,8 @@ impl State {
             self.thoughts.end(out);
         }
         self.blocks.finish(out);
-        self.done = true;
         let raw_reason = finish.map(|(_, raw)| raw).filter(|raw| !raw.is_empty());
-        let finish = Finish { reason, raw_reason, model: None, response_id: None };
-        out.push(LlmEvent::Finish(Box::new(finish)).into());
-    }
-
-    fn fail(&mut self, error: ErrorInfo, out: &mut Vec<StreamItem>) {
-        if !std::mem::replace(&mut self.done, true) {
-            let error = if error.provider.is_some() { error } else { error.provider(self.provider.as_str()) };
-            out.push(LlmEvent::failure(error).into());
-        }
+        self.head.finish(reason, raw_reason, out);
     }
 }
 

@@ -10,4 +10,4 @@ mod thought;
 mod usage;
 
 pub use decode::ConverseDecoder;
-pub use request::converse_body;
+pub use request::{converse_body, converse_output_way};

@@ -8,7 +8,7 @@ use serde::{Serialize, Serializer, ser::SerializeStruct};
 use turnwright_core::{ErrorInfo, ErrorKind};
 
 use crate::{
-    LlmRequest,
+    LlmRequest, OutputWay,
     wire::{
         fields::Fields,
         turns::{Conversation, Turn},
@@ -52,6 +52,12 @@ use config::{TOOL_CONFIG, Tools, inference, output};
 pub fn converse_body(request: &LlmRequest) -> Result<Vec<u8>, ErrorInfo> {
     let failed = |e| ErrorInfo::new(ErrorKind::Internal, format!("the request cannot be serialized: {e}"));
     serde_json::to_vec(&Body(request)).map_err(failed)
+}
+
+/// How a client brings a model to answer in the form of [`LlmRequest::output`]: by a tool that it is free to call. Some
+/// models at Bedrock can be held to a schema, or made to call a tool; a request does not tell which.
+pub fn converse_output_way(_request: &LlmRequest) -> OutputWay {
+    OutputWay::OfferedTool
 }
 
 struct Body<'a>(&'a LlmRequest);

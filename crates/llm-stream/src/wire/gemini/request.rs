@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use turnwright_core::{ErrorInfo, ErrorKind, ToolDefinition};
 
 use self::contents::Contents;
-use crate::{LlmRequest, ToolChoice, wire::fields::Fields};
+use crate::{LlmRequest, OutputWay, ToolChoice, wire::fields::Fields};
 
 /// The body of a `streamGenerateContent` request: UTF-8 JSON. Equal requests give equal bytes. The model is no part of
 /// it: it stands in the path, as `alt=sse` does.
@@ -32,6 +32,12 @@ use crate::{LlmRequest, ToolChoice, wire::fields::Fields};
 pub fn gemini_body(request: &LlmRequest) -> Result<Vec<u8>, ErrorInfo> {
     let failed = |e| ErrorInfo::new(ErrorKind::Internal, format!("the request cannot be serialized: {e}"));
     serde_json::to_vec(&Body(request)).map_err(failed)
+}
+
+/// How the format brings a model to answer in the form of [`LlmRequest::output`]: by itself where there are no tools, else
+/// by a tool, since most models refuse both.
+pub fn gemini_output_way(request: &LlmRequest) -> OutputWay {
+    if request.tools.is_empty() { OutputWay::Native } else { OutputWay::DemandedTool }
 }
 
 struct Body<'a>(&'a LlmRequest);

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use turnwright_core::{ErrorInfo, ErrorKind, ToolDefinition};
 
 use crate::{
-    LlmRequest, OutputSchema, ToolChoice,
+    LlmRequest, OutputSchema, OutputWay, ToolChoice,
     wire::{
         fields::Fields,
         turns::{Conversation, Turn},
@@ -51,6 +51,17 @@ pub const DEFAULT_MAX_TOKENS: u64 = 8192;
 pub fn messages_body(request: &LlmRequest) -> Result<Vec<u8>, ErrorInfo> {
     let failed = |e| ErrorInfo::new(ErrorKind::Internal, format!("the request cannot be serialized: {e}"));
     serde_json::to_vec(&Body(request)).map_err(failed)
+}
+
+/// How the format brings a model to answer in the form of [`LlmRequest::output`]: by itself where the schema is strict,
+/// else by a tool, which a model that thinks may not be made to call.
+pub fn messages_output_way(request: &LlmRequest) -> OutputWay {
+    let is_strict = request.output.as_ref().is_some_and(|output| output.strict);
+    match (is_strict, request.extra.contains_key("thinking")) {
+        (true, _) => OutputWay::Native,
+        (false, true) => OutputWay::OfferedTool,
+        (false, false) => OutputWay::DemandedTool,
+    }
 }
 
 struct Body<'a>(&'a LlmRequest);

@@ -6,7 +6,7 @@ use serde::{Serialize, Serializer};
 use serde_json::Value;
 use turnwright_core::{ErrorInfo, ErrorKind, ToolDefinition};
 
-use crate::{LlmRequest, ToolChoice, wire::fields::Fields};
+use crate::{LlmRequest, OutputWay, ToolChoice, wire::fields::Fields};
 
 /// The body of a streaming request to Ollama's `/api/chat`: UTF-8 JSON. Equal requests give equal bytes.
 ///
@@ -32,6 +32,12 @@ pub fn ollama_body(request: &LlmRequest) -> Result<Vec<u8>, ErrorInfo> {
     }
     let failed = |e| ErrorInfo::new(ErrorKind::Internal, format!("the request cannot be serialized: {e}"));
     serde_json::to_vec(&Body(request)).map_err(failed)
+}
+
+/// How the format brings a model to answer in the form of [`LlmRequest::output`]: by itself where there are no tools, else
+/// by a tool, which cannot be demanded.
+pub fn ollama_output_way(request: &LlmRequest) -> OutputWay {
+    if request.tools.is_empty() { OutputWay::Native } else { OutputWay::OfferedTool }
 }
 
 struct Body<'a>(&'a LlmRequest);

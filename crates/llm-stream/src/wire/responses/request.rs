@@ -107,7 +107,7 @@ fn choice(choice: &ToolChoice) -> Option<Value> {
 }
 
 fn format(output: &OutputSchema) -> Value {
-    let OutputSchema { name, schema, strict } = output;
+    let OutputSchema { name, schema, strict, .. } = output;
     json!({ "type": "json_schema", "name": name, "schema": schema, "strict": strict })
 }
 

@@ -14,6 +14,7 @@ use crate::{
     wire::{WireDecoder, chat::ChatDecoder, converse::ConverseDecoder, messages::MessagesDecoder},
 };
 
+mod arbitrary;
 mod heard;
 mod mended;
 
