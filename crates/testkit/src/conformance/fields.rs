@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use turnwright_core::{Concurrency, ImageRef, Message, Part, Role, ToolDefinition};
-use turnwright_llm_stream::{CacheHint, LlmClient, LlmRequest, OutputSchema, ToolChoice};
+use turnwright_llm_stream::{CacheHint, LlmClient, LlmRequest, OutputSchema, OutputWay, ToolChoice};
 
 use super::hear::{context, hear, request};
 use crate::provider::{ProviderServer, Reply, WireFormat};
@@ -17,7 +17,7 @@ struct Field {
     words: &'static str,
 }
 
-const FIELDS: [Field; 19] = [
+const FIELDS: [Field; 17] = [
     Field { name: "system prompt", set: |r| r.system = Some("be-brief".into()), words: "be-brief" },
     Field { name: "temperature", set: |r| r.temperature = Some(0.25), words: "0.25" },
     Field { name: "nucleus sampling", set: |r| r.top_p = Some(0.125), words: "0.125" },
@@ -42,8 +42,6 @@ const FIELDS: [Field; 19] = [
         words: "https://a.example/cat.png",
     },
     Field { name: "one call at most", set: |r| r.parallel_tool_calls = Some(false), words: "" },
-    Field { name: "form of the answer", set: |r| output(r, false), words: "tell-form" },
-    Field { name: "form of the answer, strict", set: |r| output(r, true), words: "tell-form" },
     Field { name: "cache for minutes", set: |r| cache(r, CacheHint::Minutes), words: "" },
     Field { name: "cache for an hour", set: |r| cache(r, CacheHint::Hour), words: "" },
     Field { name: "system message later", set: system_later, words: "said-later" },
@@ -79,6 +77,7 @@ pub(super) async fn probe<C: LlmClient>(
         };
         rows.push((field.name, cell));
     }
+    rows.extend(forms(&client));
     Ok(rows)
 }
 
@@ -155,10 +154,26 @@ fn two_messages(request: &mut LlmRequest) {
     push(request, Role::User, vec![Part::text("once-more")]);
 }
 
-fn output(request: &mut LlmRequest, strict: bool) {
-    let schema = json!({ "type": "object", "properties": { "tell-form": { "type": "string" } } });
-    let form = if strict { OutputSchema::closed("form", schema) } else { OutputSchema::new("form", schema) };
-    request.output = Some(Arc::new(form));
+/// How an answer gets a form, without tools and beside them.
+fn forms<C: LlmClient>(client: &C) -> [(&'static str, String); 2] {
+    let way = |with_tools: bool| {
+        let mut request = request();
+        let schema = json!({ "type": "object", "properties": { "city": { "type": "string" } } });
+        request.output = Some(Arc::new(OutputSchema::closed("form", schema)));
+        if with_tools {
+            tools(&mut request);
+        }
+        match client.output_way(&request) {
+            OutputWay::Native => "native",
+            OutputWay::DemandedTool => "a tool it must call",
+            OutputWay::OfferedTool => "a tool it may call",
+            _ => "another way",
+        }
+    };
+    [
+        ("form of the answer", way(false).to_owned()),
+        ("form of the answer, beside tools", way(true).to_owned()),
+    ]
 }
 
 fn cache(request: &mut LlmRequest, hint: CacheHint) {
