@@ -57,10 +57,13 @@ pub async fn capabilities<C: LlmClient>(
     rows.push(("finish reasons", reasons(format, client).await?));
     rows.extend(fields::probe(format, client).await?);
     rows.extend(errors(format, client).await);
-    let whole = passes(format, client, &["not-streamed"]).await == [Some(true)];
-    rows.push(("whole answer in place of a stream", yes(whole)));
+    let whole = passes(format, client, &["not-streamed"]).await.first().copied().flatten();
+    rows.push(("whole answer in place of a stream", whole.map_or_else(|| ABSENT.to_owned(), yes)));
     Ok(Capabilities { format, rows })
 }
+
+/// What a format has nothing for.
+const ABSENT: &str = "–";
 
 type Rows = Vec<(&'static str, String)>;
 
@@ -220,7 +223,7 @@ async fn errors<C: LlmClient>(format: WireFormat, client: &impl Fn(&str) -> C) -
     ];
     let passed = passes(format, client, &named.map(|(_, scenario, _)| scenario)).await;
     let cell = |kind: ErrorKind, passed| match passed {
-        None => "not known".to_owned(),
+        None => ABSENT.to_owned(),
         Some(false) => "no".to_owned(),
         Some(true) => format!("`{kind}`"),
     };
