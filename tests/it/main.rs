@@ -17,6 +17,7 @@ mod hostile;
 mod recordings;
 mod repeats;
 mod steering;
+mod streams;
 mod support;
 mod sweep;
 mod threads;

@@ -10,6 +10,7 @@ use turnwright::{
 use crate::{
     args::{AgentArgs, ProviderName, TimeoutArgs},
     refusal::Refusal,
+    tape::Tape,
 };
 
 /// What the environment may say of a provider.
@@ -63,18 +64,21 @@ impl ProviderName {
     }
 
     /// A model of this provider, as options and environment say. Asks nobody.
-    pub(crate) fn open(self, args: &AgentArgs, model: &str) -> Result<Opened, Refusal> {
+    pub(crate) fn open(self, args: &AgentArgs, model: &str, tape: &Tape) -> Result<Opened, Refusal> {
         let opened = match self {
-            Self::Openai => open::<Chat>(args, model),
-            Self::OpenaiResponses => open::<Responses>(args, model),
-            Self::Anthropic => open::<Messages>(args, model),
-            Self::Gemini => open::<Gemini>(args, model),
-            Self::Ollama => open::<Ollama>(args, model),
-            Self::Bedrock => open::<Converse>(args, model),
+            Self::Openai => open::<Chat>(args, model, tape),
+            Self::OpenaiResponses => open::<Responses>(args, model, tape),
+            Self::Anthropic => open::<Messages>(args, model, tape),
+            Self::Gemini => open::<Gemini>(args, model, tape),
+            Self::Ollama => open::<Ollama>(args, model, tape),
+            Self::Bedrock => open::<Converse>(args, model, tape),
         };
         opened.map_err(|ErrorInfo { message, .. }| {
             let Variables { keys, base_urls, .. } = self.variables();
-            Refusal::new(message).hint(format!("check --base-url, {} and {}", any(base_urls), any(keys)))
+            Refusal::new(message).hint(match tape.is_replay() {
+                true => "check --provider and --replay".into(),
+                false => format!("check --base-url, {} and {}", any(base_urls), any(keys)),
+            })
         })
     }
 }
@@ -130,8 +134,8 @@ pub(crate) fn model_name(args: &AgentArgs) -> Option<&str> {
 }
 
 /// The model to ask.
-pub(crate) fn model(args: &AgentArgs) -> Result<ModelHandle, Refusal> {
-    if !has_provider(args) {
+pub(crate) fn model(args: &AgentArgs, tape: &Tape) -> Result<ModelHandle, Refusal> {
+    if !has_provider(args) && !tape.is_replay() {
         let hint = args.provider.variables().hint();
         return Err(Refusal::new("no provider is configured")
             .hint(format!("{hint}; `turnwright` alone demonstrates itself without a provider")));
@@ -140,10 +144,10 @@ pub(crate) fn model(args: &AgentArgs) -> Result<ModelHandle, Refusal> {
         let refusal = Refusal::new("no model is named");
         return Err(refusal.hint("add --model NAME or set TURNWRIGHT_MODEL; the provider says which it has"));
     };
-    Ok(args.provider.open(args, model)?.model)
+    Ok(args.provider.open(args, model, tape)?.model)
 }
 
-fn open<F: Format>(args: &AgentArgs, model: &str) -> Result<Opened, ErrorInfo> {
+fn open<F: Format>(args: &AgentArgs, model: &str, tape: &Tape) -> Result<Opened, ErrorInfo> {
     let mut client: HttpClientBuilder<F> = HttpClient::builder().environment(var)?;
     client = client.timeouts(timeouts(&args.timeouts));
     if let Some(base_url) = base_url(args) {
@@ -166,7 +170,7 @@ fn open<F: Format>(args: &AgentArgs, model: &str) -> Result<Opened, ErrorInfo> {
         })?;
         client = client.root_certificates(pem);
     }
-    let client = client.build()?;
+    let client = tape.put(client).build()?;
     Ok(Opened { url: client.url().to_owned(), model: ModelHandle::new(client, model) })
 }
 

@@ -33,6 +33,7 @@ impl AnswerTool {
     pub fn take(request: &mut LlmRequest, client: &dyn DynLlmClient) -> Option<Self> {
         let output = request.output.clone()?;
         let way = match client.dyn_output_way(request) {
+            // A client that does not look at it may not know how to demand a call either.
             OutputWay::Native if output.by_tool => OutputWay::OfferedTool,
             way => way,
         };

@@ -7,6 +7,7 @@
 //! - [`Assembler`], [`LlmResponse`]: events put together.
 //! - [`LlmClient`], [`LlmRequest`]: what a provider client implements and is given.
 //! - [`OutputSchema`], [`AnswerTool`]: answers of a given form, where a format has a word for them and where not.
+//! - [`prices`], [`estimate`]: what tokens cost, and how many there are, about.
 //! - [`wire`]: decoders (bytes in, events out) and request serializers, one folder a format.
 //!
 //! No HTTP lives here: a decoder is fed by whoever reads the socket, the file or the test.
@@ -15,7 +16,9 @@ mod answer_tool;
 mod assemble;
 pub mod classify;
 mod client;
+pub mod estimate;
 mod event;
+pub mod prices;
 mod request;
 mod response;
 pub mod sse;

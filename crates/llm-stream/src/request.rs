@@ -75,6 +75,11 @@ impl LlmRequest {
         self
     }
 
+    /// Whether the form of the answer is to be had by a tool, whatever the format can do.
+    pub(crate) fn is_output_by_tool(&self) -> bool {
+        self.output.as_ref().is_some_and(|output| output.by_tool)
+    }
+
     /// Who is asked, for people: provider and model, as far as they are known.
     pub fn asked(&self) -> String {
         match &self.target {

@@ -9,7 +9,9 @@ use turnwright_core::{ErrorInfo, ErrorKind, TurnContext};
 use turnwright_llm_stream::{LlmClient, LlmRequest, OutputWay, StreamItem};
 
 pub use self::builder::HttpClientBuilder;
-use crate::{exchange::exchange, format::Format, key::Key, setup::Setup, transport::Transport};
+use crate::{
+    exchange::exchange, format::Format, key::Key, recording::Asked, setup::Setup, transport::Transport,
+};
 
 /// A client that speaks one wire format over HTTP. Cheap to clone; clones share their connections.
 ///
@@ -80,7 +82,9 @@ impl<F: Format> LlmClient for HttpClient<F> {
         let decoder = F::decoder(&self.0.provider, request);
         let decoder = move |secrets| F::redacting(decoder, secrets);
         let address = F::address(self.0.url.clone(), request);
-        exchange(self.0.clone(), address, ctx.sources().clock.clone(), F::body(request), decoder)
+        let asked = Asked { format: F::NAME, model: request.model.clone() };
+        let clock = ctx.sources().clock.clone();
+        exchange(self.0.clone(), address, clock, asked, F::body(request), decoder)
     }
 }
 

@@ -17,6 +17,7 @@ use crate::{
     Timeouts, base_url,
     format::{Format, KeyHeader},
     key::{Key, KeySource},
+    recording::Deck,
     setup::{Setup, configuration},
     signing::Signer,
 };
@@ -37,6 +38,7 @@ pub(crate) struct Transport {
     key_header: KeyHeader,
     /// As many as calls may run at once.
     slots: Option<Arc<Semaphore>>,
+    pub(crate) deck: Deck,
 }
 
 /// What a call goes out with, beside its body.
@@ -85,7 +87,7 @@ impl Transport {
             return Err(configuration("no call could ever run: the limit of calls at once is 0".into()));
         }
         let client = setup.client(base_url::is_loopback(&url))?;
-        let Setup { provider, timeouts, max_calls, .. } = setup;
+        let Setup { provider, timeouts, max_calls, recorder, replayer, .. } = setup;
         let slots = max_calls.map(|calls| Arc::new(Semaphore::new(calls.min(Semaphore::MAX_PERMITS))));
         Ok(Self {
             provider,
@@ -99,6 +101,7 @@ impl Transport {
             signer,
             key_header: F::KEY,
             slots,
+            deck: Deck::new(F::NAME, recorder, replayer)?,
         })
     }
 
@@ -123,7 +126,9 @@ impl Transport {
     /// The headers of a call, with the key as it is now.
     pub(crate) async fn credentials(&self, clock: &dyn Clock) -> Result<Credentials, ErrorInfo> {
         let mut headers = self.headers.clone();
-        let Some(key) = &self.key else {
+        // What is replayed was asked for with the key of its time.
+        let key = self.key.as_ref().filter(|_| self.deck.replayer().is_none());
+        let Some(key) = key else {
             return Ok(Credentials { headers, secrets: self.known.clone() });
         };
         let key = key.get(clock).await?;

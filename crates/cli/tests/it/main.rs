@@ -8,6 +8,7 @@
 
 mod allow;
 mod chat;
+mod decode;
 mod demo;
 mod doctor;
 mod faults;
@@ -15,6 +16,7 @@ mod formats;
 mod human;
 mod plan;
 mod questions;
+mod record;
 mod screen;
 mod stop;
 mod support;

@@ -17,7 +17,8 @@ pub struct OutputSchema {
     /// closed, see [`OutputSchema::closed`]; providers refuse another.
     pub strict: bool,
     /// Has the runtime ask for it by a tool, see [`crate::AnswerTool`], whatever the client's format can do: for servers
-    /// that copy a format and not this part of it, and for such as refuse it beside tools. Serializers do not read it.
+    /// that copy a format and not this part of it, and for such as refuse it beside tools. Serializers do not read
+    /// it; the `…_output_way` of a format does.
     pub by_tool: bool,
 }
 

@@ -1,8 +1,9 @@
-//! What requests say, in every format: the same settings, and each other's histories.
+//! What requests say, in every format: the same settings, and each other's histories; and what they cost.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test: the helpers of tests count as such")]
 
 mod converse;
 mod pairs;
+mod prices;
 mod settings;
 
 use serde_json::Value;

@@ -6,7 +6,10 @@ use serde_json::{Value, json};
 use turnwright_core::{Concurrency, Message, MessageId, Part, ToolCall, ToolDefinition, ToolResult};
 use turnwright_llm_stream::{
     CacheHint, LlmRequest, OutputSchema, ToolChoice,
-    wire::{gemini::gemini_output_way, messages::messages_output_way, ollama::ollama_output_way},
+    wire::{
+        chat::chat_output_way, gemini::gemini_output_way, messages::messages_output_way,
+        ollama::ollama_output_way, responses::responses_output_way,
+    },
 };
 
 use crate::Format::{self, *};
@@ -234,6 +237,13 @@ fn formats_that_cannot_hold_a_model_to_a_form_say_so() {
         LlmRequest { extra: [("thinking".to_owned(), json!({}))].into_iter().collect(), ..asks(&open) };
     let messages = [asks(&strict), asks(&open), thinks].map(|request| messages_output_way(&request));
     assert_eq!(messages, [Native, DemandedTool, OfferedTool]);
+    let by_tool = Arc::new(OutputSchema { by_tool: true, ..OutputSchema::clone(&strict) });
+    let ways = |request: &LlmRequest| {
+        [chat_output_way(request), responses_output_way(request), messages_output_way(request)]
+    };
+    assert_eq!((ways(&asks(&strict)), ways(&asks(&by_tool))), ([Native; 3], [DemandedTool; 3]));
+    let by_tool = LlmRequest { tools: [].into(), ..asks(&by_tool) };
+    assert_eq!((gemini_output_way(&by_tool), ollama_output_way(&by_tool)), (DemandedTool, OfferedTool));
     let alone = || LlmRequest { tools: [].into(), ..asks(&open) };
     assert_eq!([alone(), asks(&strict)].map(|request| gemini_output_way(&request)), [Native, DemandedTool]);
     assert_eq!([alone(), asks(&strict)].map(|request| ollama_output_way(&request)), [Native, OfferedTool]);

@@ -6,7 +6,7 @@ use turnwright_core::ErrorInfo;
 
 use super::HttpClient;
 use crate::{
-    Timeouts,
+    Recorder, Replayer, Timeouts,
     format::Format,
     key::{Key, Source},
     setup::Setup,
@@ -118,12 +118,24 @@ impl<F: Format> HttpClientBuilder<F> {
         self
     }
 
+    /// Writes every exchange down. Several clients may share a recorder.
+    pub fn record(mut self, recorder: &Recorder) -> Self {
+        self.setup.recorder = Some(recorder.clone());
+        self
+    }
+
+    /// Answers from recordings: nothing is sent, and no key is needed or fetched. Several clients may share a replayer.
+    pub fn replay(mut self, replayer: &Replayer) -> Self {
+        self.setup.replayer = Some(replayer.clone());
+        self
+    }
+
     /// The client. Nothing is sent yet.
     ///
     /// # Errors
     /// [`ErrorKind::Configuration`](turnwright_core::ErrorKind::Configuration) when the base URL, the key, a header, the
     /// proxy, a certificate or the limit of calls cannot be used, with words that say what to change and never repeat the
-    /// key.
+    /// key; when it is to record and to replay at once; and when no recording to replay is of this format.
     pub fn build(self) -> Result<HttpClient<F>, ErrorInfo> {
         Ok(HttpClient(Arc::new(Transport::new::<F>(self.setup)?), PhantomData))
     }

@@ -4,7 +4,7 @@ use turnwright_core::ErrorInfo;
 use turnwright_llm_stream::{
     LlmRequest, OutputWay,
     classify::Secrets,
-    wire::chat::{ChatDecoder, chat_body},
+    wire::chat::{ChatDecoder, chat_body, chat_output_way},
 };
 
 use super::{Format, sealed::Sealed};
@@ -24,6 +24,7 @@ impl Sealed for Chat {}
 
 impl Format for Chat {
     type Decoder = ChatDecoder;
+    const NAME: &'static str = "openai";
     const PROVIDER: &'static str = "openai";
     const BASE_URL: &'static str = "https://api.openai.com/v1";
     const KEY_VARS: &'static [&'static str] = &["OPENAI_API_KEY"];
@@ -34,8 +35,8 @@ impl Format for Chat {
         chat_body(request)
     }
 
-    fn output_way(_request: &LlmRequest) -> OutputWay {
-        OutputWay::Native
+    fn output_way(request: &LlmRequest) -> OutputWay {
+        chat_output_way(request)
     }
 
     fn decoder(provider: &str, request: &LlmRequest) -> ChatDecoder {

@@ -56,6 +56,7 @@ impl Sealed for Converse {}
 
 impl Format for Converse {
     type Decoder = ConverseDecoder;
+    const NAME: &'static str = "bedrock";
     const PROVIDER: &'static str = "aws.bedrock";
     /// A region is no matter of taste: whoever builds a client says which.
     const BASE_URL: &'static str = "";

@@ -24,6 +24,9 @@ pub trait Format: sealed::Sealed + Send + Sync + 'static {
     /// Reads the answers.
     #[doc(hidden)]
     type Decoder: WireDecoder + 'static;
+    /// The format's name in recordings, and as the program's options know it.
+    #[doc(hidden)]
+    const NAME: &'static str;
     /// Who defined the format, by the name traces show.
     #[doc(hidden)]
     const PROVIDER: &'static str;

@@ -4,7 +4,7 @@ use turnwright_core::ErrorInfo;
 use turnwright_llm_stream::{
     LlmRequest, OutputWay,
     classify::Secrets,
-    wire::responses::{ResponsesDecoder, responses_body},
+    wire::responses::{ResponsesDecoder, responses_body, responses_output_way},
 };
 
 use super::{Format, sealed::Sealed};
@@ -25,6 +25,7 @@ impl Sealed for Responses {}
 
 impl Format for Responses {
     type Decoder = ResponsesDecoder;
+    const NAME: &'static str = "openai-responses";
     const PROVIDER: &'static str = "openai";
     const BASE_URL: &'static str = "https://api.openai.com/v1";
     const KEY_VARS: &'static [&'static str] = &["OPENAI_API_KEY"];
@@ -35,8 +36,8 @@ impl Format for Responses {
         responses_body(request)
     }
 
-    fn output_way(_request: &LlmRequest) -> OutputWay {
-        OutputWay::Native
+    fn output_way(request: &LlmRequest) -> OutputWay {
+        responses_output_way(request)
     }
 
     fn decoder(provider: &str, request: &LlmRequest) -> ResponsesDecoder {

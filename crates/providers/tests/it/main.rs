@@ -6,6 +6,7 @@ mod converse;
 mod faults;
 mod formats;
 mod misfits;
+mod recording;
 mod requests;
 mod support;
 mod ways;

@@ -34,14 +34,24 @@ impl LegRt {
         history::check(request.messages.iter().map(|m| &**m))
             .map_err(|fault| Exit::failed(ErrorKind::InvalidHistory, fault.to_string()))?;
         let chain = &self.agent.interceptors.llm_call;
+        let once = goes_on_with_server_state(&request).then_some(
+            "the request goes on with a conversation that the server keeps, and may have been taken up by it",
+        );
         // Commits follow in the same poll in which the chain returns.
-        let end = match chain.call(&self.ctx, request, &ModelCore(self), None).await {
+        let end = match chain.call(&self.ctx, request, &ModelCore(self), once).await {
             Ok(response) => self.ledger.with(|leg| leg.model_answered(response)),
             Err(Exit::Failed(error)) => self.ledger.with(|leg| leg.model_failed(error)),
             Err(control) => return Err(control),
         };
         self.feed(Fed::Model(end))
     }
+}
+
+/// Whether the server adds what is said to something it keeps. A failure then leaves open whether it did, so that asking
+/// again might say it twice.
+fn goes_on_with_server_state(request: &LlmRequest) -> bool {
+    const FIELDS: [&str; 3] = ["conversation", "conversation_id", "previous_response_id"];
+    FIELDS.iter().any(|name| request.extra.get(*name).is_some_and(|value| !value.is_null()))
 }
 
 impl LegRt {
@@ -93,6 +103,7 @@ impl Core<scope::LlmCall> for ModelCore<'_> {
         let layers = rt.agent.interceptors.llm_stream.snapshot();
         // Whom a layer named is asked. A client that keeps what it was asked must not keep itself alive by it.
         let target = request.target.take().unwrap_or_else(|| rt.agent.model.clone());
+        let provider_name = target.provider().to_owned();
         let provider = rt.ask(&target, &request);
         request.target = Some(target);
         let mut events = layers.wrap(ctx, &request, &shared, provider);
@@ -109,7 +120,11 @@ impl Core<scope::LlmCall> for ModelCore<'_> {
         if let Some(cause) = ctx.cancel().cause() {
             return Err(Exit::Control(cause.into()));
         }
-        let mut response = rt.ledger.with(Leg::end_attempt).map_err(Exit::Failed)?;
+        let mut response = rt.ledger.with(Leg::end_attempt).map_err(|error| {
+            // Of a stream that just ended nobody but we know whose it was.
+            let is_nameless = error.kind == ErrorKind::Truncated && error.provider.is_none();
+            Exit::Failed(if is_nameless { error.provider(provider_name) } else { error })
+        })?;
         // A provider that does not say who answered was asked for this one.
         response.model.get_or_insert(request.model);
         Ok(response)

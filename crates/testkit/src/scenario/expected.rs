@@ -28,6 +28,8 @@ pub struct Expected {
     pub wait: Option<Wait>,
     /// Words that the error must repeat.
     pub says: Option<&'static str>,
+    /// The tokens a request needs, and those there is room for, where it is too large.
+    pub context: Option<(u64, u64)>,
     /// Whether the client must close a connection that the server leaves open.
     pub closes: bool,
 }
@@ -64,6 +66,7 @@ impl Expected {
             status: None,
             wait: None,
             says: None,
+            context: None,
             closes: false,
         }
     }
@@ -129,6 +132,9 @@ impl Expected {
             return Err(format!("the error names no provider: {error}"));
         }
         same("status", self.status.map(Some), || error.status)?;
+        same("context", self.context.map(Some), || {
+            error.context.as_ref().and_then(|size| size.needed.zip(size.limit))
+        })?;
         if let Some(words) = self.says
             && !error.message.contains(words)
         {

@@ -64,7 +64,10 @@ pub(super) const ALL: &[Scenario] = &[
         refused(f, Trouble::Invalid, &[ErrorKind::InvalidRequest])
     }),
     scenario("context-overflow", "too large for the context; the numbers are kept", EVERY, |f| {
-        refused(f, Trouble::Context, &[ErrorKind::ContextOverflow]).expecting(|e| e.says = Some("9000"))
+        refused(f, Trouble::Context, &[ErrorKind::ContextOverflow]).expecting(|e| {
+            e.says = Some("9000");
+            e.context = Some((9000, 8192));
+        })
     }),
     scenario(
         "quota",

@@ -37,7 +37,8 @@ pub fn gemini_body(request: &LlmRequest) -> Result<Vec<u8>, ErrorInfo> {
 /// How the format brings a model to answer in the form of [`LlmRequest::output`]: by itself where there are no tools, else
 /// by a tool, since most models refuse both.
 pub fn gemini_output_way(request: &LlmRequest) -> OutputWay {
-    if request.tools.is_empty() { OutputWay::Native } else { OutputWay::DemandedTool }
+    let is_native = request.tools.is_empty() && !request.is_output_by_tool();
+    if is_native { OutputWay::Native } else { OutputWay::DemandedTool }
 }
 
 struct Body<'a>(&'a LlmRequest);

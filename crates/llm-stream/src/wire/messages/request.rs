@@ -57,7 +57,7 @@ pub fn messages_body(request: &LlmRequest) -> Result<Vec<u8>, ErrorInfo> {
 /// else by a tool, which a model that thinks may not be made to call.
 pub fn messages_output_way(request: &LlmRequest) -> OutputWay {
     let is_strict = request.output.as_ref().is_some_and(|output| output.strict);
-    match (is_strict, request.extra.contains_key("thinking")) {
+    match (is_strict && !request.is_output_by_tool(), request.extra.contains_key("thinking")) {
         (true, _) => OutputWay::Native,
         (false, true) => OutputWay::OfferedTool,
         (false, false) => OutputWay::DemandedTool,

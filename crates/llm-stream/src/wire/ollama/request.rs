@@ -37,7 +37,8 @@ pub fn ollama_body(request: &LlmRequest) -> Result<Vec<u8>, ErrorInfo> {
 /// How the format brings a model to answer in the form of [`LlmRequest::output`]: by itself where there are no tools, else
 /// by a tool, which cannot be demanded.
 pub fn ollama_output_way(request: &LlmRequest) -> OutputWay {
-    if request.tools.is_empty() { OutputWay::Native } else { OutputWay::OfferedTool }
+    let is_native = request.tools.is_empty() && !request.is_output_by_tool();
+    if is_native { OutputWay::Native } else { OutputWay::OfferedTool }
 }
 
 struct Body<'a>(&'a LlmRequest);

@@ -6,7 +6,7 @@ use serde::{Serialize, Serializer, ser::SerializeSeq};
 use serde_json::{Value, json};
 use turnwright_core::{ErrorInfo, ErrorKind, ToolDefinition};
 
-use crate::{LlmRequest, OutputSchema, ToolChoice, wire::fields::Fields};
+use crate::{LlmRequest, OutputSchema, OutputWay, ToolChoice, wire::fields::Fields};
 
 /// The body of a streaming request in the Responses format: UTF-8 JSON. Equal requests give equal bytes.
 ///
@@ -30,6 +30,11 @@ use crate::{LlmRequest, OutputSchema, ToolChoice, wire::fields::Fields};
 pub fn responses_body(request: &LlmRequest) -> Result<Vec<u8>, ErrorInfo> {
     let failed = |e| ErrorInfo::new(ErrorKind::Internal, format!("the request cannot be serialized: {e}"));
     serde_json::to_vec(&Body(request)).map_err(failed)
+}
+
+/// How the format brings a model to answer in the form of [`LlmRequest::output`]: by itself.
+pub fn responses_output_way(request: &LlmRequest) -> OutputWay {
+    if request.is_output_by_tool() { OutputWay::DemandedTool } else { OutputWay::Native }
 }
 
 struct Body<'a>(&'a LlmRequest);

@@ -63,7 +63,8 @@ impl AgentBuilder {
         self
     }
 
-    /// Further fields of every request body.
+    /// Further fields of every request body. With `conversation`, `conversation_id` or `previous_response_id` among them
+    /// no layer repeats a model call: the server would add to what it keeps twice.
     pub fn extra(mut self, fields: Map<String, Value>) -> Self {
         self.request.extra = fields;
         self

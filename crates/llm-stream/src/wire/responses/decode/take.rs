@@ -90,6 +90,8 @@ impl State {
     ) -> Result<(), ErrorInfo> {
         let Some(text) = nonempty(text) else { return Ok(()) };
         let at = match self.items.find(labels) {
+            // All of it came with its end, before this piece.
+            Some(at) if !labels.id.is_empty() && self.items.is_told(at, labels) => return Ok(()),
             Some(at) => at,
             None => self.items.begin(Kind::Message, labels)?,
         };

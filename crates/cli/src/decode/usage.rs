@@ -1,0 +1,104 @@
+//! Usage as the provider spelled it. Decoders give ours only.
+
+use memchr::memmem;
+use serde_json::{Map, Value, json};
+use turnwright::llm_stream::sse::{Frame, SseFramer};
+
+/// Follows the body beside the decoder and keeps what it says of usage.
+pub(super) struct RawUsage {
+    framer: Option<SseFramer>,
+    known: Option<Value>,
+    of_event: fn(&Value, &mut Option<Value>),
+}
+
+impl RawUsage {
+    pub(super) fn new(of_event: fn(&Value, &mut Option<Value>)) -> Self {
+        Self { framer: Some(SseFramer::new()), known: None, of_event }
+    }
+
+    pub(super) fn feed(&mut self, bytes: &[u8]) {
+        let Some(framer) = &mut self.framer else { return };
+        let (known, of_event) = (&mut self.known, self.of_event);
+        if framer.feed(bytes, |frame| take(frame, known, of_event)).is_err() {
+            // The decoder says what is wrong.
+            self.framer = None;
+        }
+    }
+
+    pub(super) fn end(mut self) -> Option<Value> {
+        let (known, of_event) = (&mut self.known, self.of_event);
+        if let Some(framer) = &mut self.framer {
+            // As above.
+            let _ = framer.end(|frame| take(frame, known, of_event));
+        }
+        self.known
+    }
+}
+
+fn take(frame: Frame<'_>, known: &mut Option<Value>, of_event: fn(&Value, &mut Option<Value>)) {
+    let (Frame::Event { data: bytes, .. } | Frame::Bare(bytes)) = frame;
+    // Most events say nothing of usage, and parsing them would double the work.
+    if memmem::find(bytes, b"usage").is_none() && memmem::find(bytes, b"eval_count").is_none() {
+        return;
+    }
+    match serde_json::from_slice(bytes) {
+        Ok(Value::Array(events)) => events.iter().for_each(|event| of_event(event, known)),
+        Ok(event) => of_event(&event, known),
+        Err(_) => {}
+    }
+}
+
+/// The last one counts.
+fn replace(usage: &Value, known: &mut Option<Value>) {
+    if usage.is_object() {
+        *known = Some(usage.clone());
+    }
+}
+
+/// What is said anew counts, field by field.
+fn merge(usage: &Value, known: &mut Option<Value>) {
+    let Value::Object(fields) = usage else { return };
+    match known {
+        Some(Value::Object(known)) => {
+            let said = fields.iter().filter(|(_, value)| !value.is_null());
+            known.extend(said.map(|(name, value)| (name.clone(), value.clone())));
+        }
+        _ => *known = Some(usage.clone()),
+    }
+}
+
+pub(super) fn chat(event: &Value, known: &mut Option<Value>) {
+    let usage = if event["usage"].is_object() { &event["usage"] } else { &event["x_groq"]["usage"] };
+    replace(usage, known);
+}
+
+pub(super) fn responses(event: &Value, known: &mut Option<Value>) {
+    replace(&event["response"]["usage"], known);
+    replace(&event["usage"], known);
+}
+
+pub(super) fn messages(event: &Value, known: &mut Option<Value>) {
+    merge(&event["message"]["usage"], known);
+    merge(&event["usage"], known);
+}
+
+pub(super) fn gemini(event: &Value, known: &mut Option<Value>) {
+    merge(&event["usageMetadata"], known);
+}
+
+/// The counts stand beside the answer.
+pub(super) fn ollama(event: &Value, known: &mut Option<Value>) {
+    const FIELDS: [&str; 6] = [
+        "total_duration",
+        "load_duration",
+        "prompt_eval_count",
+        "prompt_eval_duration",
+        "eval_count",
+        "eval_duration",
+    ];
+    let said = FIELDS.into_iter().filter_map(|name| Some((name.to_owned(), event.get(name)?.clone())));
+    let said: Map<String, Value> = said.collect();
+    if !said.is_empty() {
+        merge(&json!(said), known);
+    }
+}
