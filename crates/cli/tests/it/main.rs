@@ -12,6 +12,7 @@ mod decode;
 mod demo;
 mod doctor;
 mod faults;
+mod formats;
 mod human;
 mod plan;
 mod questions;
