@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test: the helpers of tests count as such")]
 
 mod calls;
+mod converse;
 mod events;
 mod ids;
 mod messages;

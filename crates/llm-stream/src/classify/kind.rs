@@ -69,10 +69,16 @@ fn of_label(label: &str) -> Option<ErrorKind> {
         | "unauthenticated"
         | "unauthorized"
         | "invalid_authentication"
-        | "expired_api_key" => ErrorKind::Authentication,
-        "permission_denied" | "permission_error" | "permission_denied_error" | "forbidden" => {
-            ErrorKind::PermissionDenied
-        }
+        | "expired_api_key"
+        | "unrecognizedclientexception"
+        | "expiredtokenexception"
+        | "invalidsignatureexception"
+        | "missingauthenticationtokenexception" => ErrorKind::Authentication,
+        "permission_denied"
+        | "permission_error"
+        | "permission_denied_error"
+        | "forbidden"
+        | "accessdeniedexception" => ErrorKind::PermissionDenied,
         "insufficient_quota"
         | "billing_error"
         | "billing_hard_limit_reached"
@@ -83,7 +89,8 @@ fn of_label(label: &str) -> Option<ErrorKind> {
         | "quota_exceeded"
         | "usage_limit_reached"
         | "usage_not_included"
-        | "access_terminated" => ErrorKind::QuotaExceeded,
+        | "access_terminated"
+        | "servicequotaexceededexception" => ErrorKind::QuotaExceeded,
         "rate_limit_exceeded"
         | "rate_limit_error"
         | "rate_limited"
@@ -101,10 +108,15 @@ fn of_label(label: &str) -> Option<ErrorKind> {
         | "unavailable"
         | "capacity_exceeded"
         | "insufficient_system_resource"
-        | "slow_down" => ErrorKind::Overloaded,
-        "model_not_found" | "not_found_error" | "not_found" | "deploymentnotfound" | "notfound" => {
-            ErrorKind::NotFound
-        }
+        | "slow_down"
+        | "serviceunavailableexception"
+        | "modelnotreadyexception" => ErrorKind::Overloaded,
+        "model_not_found"
+        | "not_found_error"
+        | "not_found"
+        | "deploymentnotfound"
+        | "notfound"
+        | "resourcenotfoundexception" => ErrorKind::NotFound,
         "context_length_exceeded"
         | "exceed_context_size_error"
         | "too_many_prompt_tokens"
@@ -121,6 +133,8 @@ fn of_label(label: &str) -> Option<ErrorKind> {
         | "prohibited_content"
         | "safety" => ErrorKind::ContentFilter,
         "not_supported_error" | "unimplemented" => ErrorKind::InvalidRequest,
+        // With statuses of 4xx, though the request is right.
+        "modelerrorexception" | "modeltimeoutexception" => ErrorKind::Server,
         _ => return None,
     })
 }
@@ -150,6 +164,7 @@ fn is_bad_request(label: &str) -> bool {
             "bad request"
                 | "bad_request"
                 | "failed_precondition"
+                | "validationexception"
                 | "unsupported_image_media_type"
                 | "empty_image_file"
                 | "failed_to_download_image"

@@ -1,8 +1,10 @@
 //! Wire formats: a sans-IO decoder and a request serializer each.
 
 pub mod chat;
+pub mod converse;
 mod count;
 mod events;
+pub mod eventstream;
 mod fields;
 mod finish;
 pub mod gemini;
@@ -18,6 +20,7 @@ pub mod responses;
 pub(crate) mod scan;
 mod sse_decoder;
 mod text;
+mod turns;
 mod usage;
 
 pub use limits::{MAX_ARGUMENT_BYTES, MAX_CALLS, MAX_LABEL_BYTES};
