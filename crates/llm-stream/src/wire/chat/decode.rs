@@ -58,7 +58,7 @@ impl Answer for State {
         Self {
             head,
             calls: Calls::avoiding(taken_ids(request)),
-            blocks: Blocks::default(),
+            blocks: Blocks::new(&request.model),
             usage: None,
             refused: false,
             said: false,

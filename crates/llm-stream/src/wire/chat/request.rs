@@ -19,6 +19,9 @@ use crate::{LlmRequest, OutputSchema, OutputWay, ToolChoice, wire::fields::Field
 /// tools that a model made up with other characters in the place of those that no tool may have, and ids of calls that are
 /// longer than the format's 40 bytes, as other formats make them, as shorter ones.
 ///
+/// Reasoning goes back as the details it came with. What came as `reasoning_content` goes back so with the calls of the
+/// running turn, to the model that gave it; servers that think between calls want it there and nowhere else.
+///
 /// # Errors
 /// [`ErrorKind::Internal`] when JSON cannot hold the request, which no request built from this crate's types does.
 pub fn chat_body(request: &LlmRequest) -> Result<Vec<u8>, ErrorInfo> {

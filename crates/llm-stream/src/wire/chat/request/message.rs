@@ -6,7 +6,7 @@ use serde::{Serialize, ser::SerializeSeq};
 use serde_json::{Value, json};
 use turnwright_core::{ImageRef, Message, Part, Role, ToolCall, ToolDefinition, ToolResult};
 
-use super::super::reasoning::details_of;
+use super::super::reasoning::{content_of, details_of};
 use crate::{
     LlmRequest,
     wire::{
@@ -30,7 +30,9 @@ pub(super) fn write<S: SerializeSeq>(request: &LlmRequest, list: &mut S) -> Resu
     let mut images: Vec<&ToolResult> = Vec::new();
     let spelling =
         Spelling { ids: ShortIds::of(&request.messages, MAX_CALL_ID_BYTES), tools: &request.tools };
-    for message in &request.messages {
+    // Where the turn begins that goes on.
+    let turn = request.messages.iter().rposition(|message| message.role == Role::User).unwrap_or(0);
+    for (at, message) in request.messages.iter().enumerate() {
         for result in message.tool_results() {
             list.serialize_element(&Answer {
                 role: "tool",
@@ -45,7 +47,10 @@ pub(super) fn write<S: SerializeSeq>(request: &LlmRequest, list: &mut S) -> Resu
         write_images(&mut images, list)?;
         match message.role {
             Role::Assistant => {
-                if let Some(assistant) = Assistant::of(message, &spelling) {
+                if let Some(mut assistant) = Assistant::of(message, &spelling) {
+                    if at > turn && !assistant.tool_calls.is_empty() {
+                        assistant.reasoning_content = content_of(message, &request.model);
+                    }
                     list.serialize_element(&assistant)?;
                 }
             }
@@ -90,6 +95,10 @@ struct Answer<'a> {
 struct Assistant<'a> {
     role: &'static str,
     content: Option<Cow<'a, str>>,
+    /// Servers that think between calls (DeepSeek's, Kimi's) refuse calls of the running turn without it. Older ones refuse
+    /// it elsewhere.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reasoning_content: Option<String>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     reasoning_details: Vec<Value>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -125,6 +134,7 @@ impl<'a> Assistant<'a> {
         let assistant = Self {
             role: "assistant",
             content,
+            reasoning_content: None,
             reasoning_details: reasoning.flatten().collect(),
             tool_calls: message.tool_calls().map(|call| Call::of(call, spelling)).collect(),
         };

@@ -8,6 +8,8 @@ use turnwright_core::{
 
 use super::*;
 
+mod thoughts;
+
 fn id() -> MessageId {
     MessageId::from_uuid(Default::default())
 }
