@@ -1,7 +1,6 @@
 //! Every line end at every split, caps, and what is no SSE.
 
 use super::*;
-use proptest::prelude::*;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Owned {
@@ -185,21 +184,4 @@ fn a_data_line_that_lies_whole_in_the_bytes_is_not_copied() {
         })
         .unwrap();
     assert_eq!(seen, 1);
-}
-
-proptest! {
-    #[test]
-    fn fault_r1_21_random_bytes_at_random_splits_give_equal_frames(
-        parts in proptest::collection::vec(
-            prop_oneof![
-                Just("data:"), Just("data: "), Just("event: e"), Just("error"), Just("\n"), Just("\r"), Just("\r\n"),
-                Just(": c"), Just("{"), Just("}"), Just("\""), Just("<"), Just("x"), Just("\u{feff}"), Just("é"),
-            ],
-            0..40,
-        ),
-        size in 1usize..7,
-    ) {
-        let input = parts.concat();
-        prop_assert_eq!(frames([input.as_bytes()]), frames(input.as_bytes().chunks(size)));
-    }
 }

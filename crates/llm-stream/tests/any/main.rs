@@ -9,10 +9,12 @@
 
 mod bodies;
 mod seeds;
+mod words;
 
 use proptest::prelude::*;
 
-/// Runs a body on random bytes, on its seeds, and on seeds that were damaged or cut.
+/// Runs a body on its seeds, on seeds that were damaged or cut, on words of its format strung together, and on random
+/// bytes.
 fn run(name: &str, cases: u32) {
     let (_, body) = bodies::ALL.iter().find(|(known, _)| *known == name).unwrap();
     let seeds = seeds::of(name);
@@ -32,9 +34,11 @@ fn run(name: &str, cases: u32) {
             seed
         },
     );
+    let words = prop::collection::vec(prop::sample::select(words::of(name)), 0..30)
+        .prop_map(|words| words.concat().into_bytes());
     let random = prop::collection::vec(any::<u8>(), 0..600);
     let config = ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(cases) };
-    proptest!(config, |(input in prop_oneof![random, damaged])| body(&input));
+    proptest!(config, |(input in prop_oneof![random, words, damaged])| body(&input));
 }
 
 #[test]
@@ -53,6 +57,11 @@ fn fault_r1_21_any_bytes_end_in_one_terminal_event_at_any_split_within_the_caps(
     for name in ["chat", "responses", "messages", "gemini", "ollama"] {
         run(name, 150);
     }
+}
+
+#[test]
+fn events_in_any_order_end_once_at_any_split() {
+    run("odd", 400);
 }
 
 #[test]

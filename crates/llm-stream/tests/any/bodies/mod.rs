@@ -6,6 +6,7 @@ mod encode;
 mod errors;
 mod events;
 mod framers;
+mod odd;
 mod script;
 
 /// A check of any input: it panics where the input breaks a promise.
@@ -22,6 +23,7 @@ pub(crate) const ALL: &[(&str, Body)] = &[
     ("gemini", decode::gemini),
     ("ollama", decode::ollama),
     ("script", script::any_format),
+    ("odd", odd::any_order),
     ("events", events::any_events),
     ("errors", errors::any_refusal),
 ];

@@ -20,8 +20,13 @@ pub(crate) struct Script {
 
 #[derive(Debug)]
 pub(crate) enum Block {
-    Text(Vec<String>),
+    Text {
+        pieces: Vec<String>,
+        /// What the server wants back with it, where the format has such a thing beside text and calls.
+        mark: Option<String>,
+    },
     Thought {
+        /// None where nobody can read them.
         pieces: Vec<String>,
         /// What the server wants back with it.
         signature: Option<String>,
@@ -29,6 +34,7 @@ pub(crate) enum Block {
     Call {
         id: String,
         name: String,
+        mark: Option<String>,
         arguments: Map<String, Value>,
         /// The arguments as the server writes them.
         pieces: Vec<String>,
@@ -102,9 +108,12 @@ impl Script {
     fn check_kept(&self, format: Format, parts: &[turnwright_core::Part]) {
         let kept = serde_json::to_string(parts).expect("parts are JSON");
         for block in &self.blocks {
-            if let (Block::Thought { signature: Some(signature), .. }, true) =
-                (block, format != Format::Ollama)
-            {
+            let signature = match block {
+                Block::Thought { signature, .. } if format != Format::Ollama => signature,
+                Block::Text { mark, .. } | Block::Call { mark, .. } if format == Format::Gemini => mark,
+                _ => continue,
+            };
+            if let Some(signature) = signature {
                 assert!(kept.contains(signature.as_str()), "{format:?}: {signature} in {kept}");
             }
         }
@@ -117,7 +126,7 @@ impl Script {
             self.blocks.iter().partition(|block| format == Format::Chat && block.is_call());
         for block in others.into_iter().chain(calls) {
             match block {
-                Block::Text(pieces) => said.say('t', &pieces.concat()),
+                Block::Text { pieces, .. } => said.say('t', &pieces.concat()),
                 Block::Thought { pieces, .. } => said.say('r', &pieces.concat()),
                 Block::Call { name, arguments, .. } => said.call(name, &arguments.clone().into()),
             }
@@ -129,24 +138,22 @@ impl Script {
 impl Block {
     fn roll(at: usize, dice: &mut Dice<'_>) -> Self {
         let pieces = |dice: &mut Dice<'_>| (0..=dice.below(3)).map(|_| text(dice)).collect();
-        match dice.below(3) {
-            0 => Self::Text(pieces(dice)),
-            1 => Self::Thought {
-                pieces: pieces(dice),
-                signature: dice.maybe().then(|| format!("signature-{at}")),
-            },
+        let mark = |dice: &mut Dice<'_>| dice.maybe().then(|| format!("signature-{at}"));
+        match dice.below(7) {
+            0..2 => Self::Text { pieces: pieces(dice), mark: mark(dice) },
+            2..4 => Self::Thought { pieces: pieces(dice), signature: mark(dice) },
+            4 => Self::Thought { pieces: Vec::new(), signature: Some(format!("signature-{at}")) },
+            5 => Self::call(at, Map::from_iter([("input".to_owned(), text(dice).into())]), mark(dice), dice),
             _ => {
-                let arguments: Map<String, Value> =
-                    (0..dice.below(4)).map(|key| (format!("k{key}"), argument(dice))).collect();
-                let whole = Value::from(arguments.clone()).to_string();
-                Self::Call {
-                    id: format!("id-{at}"),
-                    name: format!("f{at}"),
-                    arguments,
-                    pieces: cut(&whole, dice),
-                }
+                let arguments = (0..dice.below(4)).map(|key| (format!("k{key}"), argument(dice))).collect();
+                Self::call(at, arguments, mark(dice), dice)
             }
         }
+    }
+
+    fn call(at: usize, arguments: Map<String, Value>, mark: Option<String>, dice: &mut Dice<'_>) -> Self {
+        let pieces = cut(&Value::from(arguments.clone()).to_string(), dice);
+        Self::Call { id: format!("id-{at}"), name: format!("f{at}"), mark, arguments, pieces }
     }
 
     fn is_call(&self) -> bool {

@@ -9,7 +9,6 @@ use crate::{Assembler, Finish, FinishReason, LlmResponse, ToolProgress};
 mod calls;
 mod endings;
 mod limits;
-mod random;
 mod reasoning;
 
 fn decode_with<'a>(

@@ -30,20 +30,30 @@ pub(super) fn events(script: &Script, dice: &mut Dice<'_>) -> Events {
     if dice.maybe() {
         deltas.push(json!({ "role": "assistant", "content": "" }));
     }
-    let mut calls = 0;
+    let mut calls: Vec<Vec<Value>> = Vec::new();
+    let side_by_side = labels.step.is_some() && dice.maybe();
     for (at, block) in script.blocks.iter().enumerate() {
         match block {
-            Block::Text(pieces) => deltas.extend(pieces.iter().map(|piece| json!({ "content": piece }))),
+            Block::Text { pieces, .. } => {
+                deltas.extend(pieces.iter().map(|piece| json!({ "content": piece })));
+            }
             Block::Thought { pieces, signature } => {
                 thought(at, pieces, signature.as_deref(), &mut deltas, dice);
             }
             Block::Call { id, name, pieces, .. } => {
-                call(calls, labels, (id, name, pieces), &mut deltas, dice);
-                calls += 1;
+                calls.push(call(calls.len(), labels, (id, name, pieces), dice));
+                if !side_by_side {
+                    let pieces = calls.last().into_iter().flatten();
+                    deltas.extend(pieces.map(|piece| json!({ "tool_calls": [piece] })));
+                }
             }
         }
     }
-    finish(script, calls > 0, deltas, dice)
+    let has_calls = !calls.is_empty();
+    if side_by_side {
+        mix(calls, &mut deltas, dice);
+    }
+    finish(script, has_calls, deltas, dice)
 }
 
 fn thought(
@@ -63,6 +73,10 @@ fn thought(
         }));
         return;
     };
+    if pieces.is_empty() {
+        let detail = json!({ "type": "reasoning.encrypted", "index": at, "data": signature });
+        return deltas.push(json!({ "reasoning_details": [detail] }));
+    }
     let detail = |text: Option<&str>, signature: Option<&str>| {
         let mut detail = json!({ "type": "reasoning.text", "index": at, "format": "x" });
         if let Some(text) = text {
@@ -83,28 +97,42 @@ fn thought(
     }
 }
 
+/// The pieces of a call.
 fn call(
     number: usize,
     labels: Labels,
     (id, name, pieces): (&str, &str, &[String]),
-    deltas: &mut Vec<Value>,
     dice: &mut Dice<'_>,
-) {
-    let begins_apart = dice.maybe();
-    let begin = begins_apart.then_some("");
-    for (nth, piece) in begin.into_iter().chain(pieces.iter().map(String::as_str)).enumerate() {
-        let mut function = json!({ "arguments": piece });
-        if nth == 0 {
-            function["name"] = name.into();
-        }
-        let mut call = json!({ "type": "function", "function": function });
+) -> Vec<Value> {
+    let begin = dice.maybe().then_some("");
+    let pieces = begin.into_iter().chain(pieces.iter().map(String::as_str)).enumerate();
+    let piece = |(nth, arguments): (usize, &str)| {
+        let mut call = json!({ "type": "function", "function": { "arguments": arguments } });
         if let Some(step) = labels.step {
             call["index"] = (number * step).into();
+        }
+        if nth == 0 {
+            call["function"]["name"] = name.into();
         }
         if nth == 0 || labels.repeats_id {
             call["id"] = id.into();
         }
-        deltas.push(json!({ "tool_calls": [call] }));
+        call
+    };
+    pieces.map(piece).collect()
+}
+
+/// Pieces of calls that arrive side by side, some of them in one delta. The calls begin in their order.
+fn mix(calls: Vec<Vec<Value>>, deltas: &mut Vec<Value>, dice: &mut Dice<'_>) {
+    let mut calls: Vec<_> = calls.into_iter().map(Vec::into_iter).collect();
+    let begins: Vec<Value> = calls.iter_mut().filter_map(Iterator::next).collect();
+    deltas.push(json!({ "tool_calls": begins }));
+    while !calls.is_empty() {
+        let at = dice.below(calls.len());
+        match calls[at].next() {
+            Some(piece) => deltas.push(json!({ "tool_calls": [piece] })),
+            None => drop(calls.remove(at)),
+        }
     }
 }
 

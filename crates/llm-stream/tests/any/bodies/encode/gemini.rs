@@ -13,14 +13,22 @@ pub(super) fn events(script: &Script, dice: &mut Dice<'_>) -> Events {
     let (mut parts, joins) = (Vec::new(), dice.maybe());
     for block in &script.blocks {
         match block {
-            Block::Text(pieces) => parts.extend(pieces.iter().map(|piece| json!({ "text": piece }))),
-            Block::Thought { pieces, signature } => {
-                parts.extend(pieces.iter().map(|piece| json!({ "text": piece, "thought": true })));
-                if let (Some(signature), Some(last)) = (signature, parts.last_mut()) {
-                    last["thoughtSignature"] = signature.as_str().into();
-                }
+            Block::Text { pieces, mark } => {
+                parts.extend(pieces.iter().map(|piece| json!({ "text": piece })));
+                sign(mark.as_deref(), &mut parts);
             }
-            Block::Call { id, name, arguments, .. } => call(id, name, arguments, &mut parts, dice),
+            Block::Thought { pieces, signature } => {
+                let hidden = pieces.is_empty().then_some("");
+                let texts = pieces.iter().map(String::as_str).chain(hidden);
+                parts.extend(texts.map(|text| json!({ "text": text, "thought": true })));
+                sign(signature.as_deref(), &mut parts);
+            }
+            Block::Call { id, name, mark, arguments, .. } => {
+                let first = parts.len();
+                call(id, name, arguments, &mut parts, dice);
+                // Where its arguments come in pieces, on the first of them.
+                sign(mark.as_deref(), &mut parts[..=first]);
+            }
         }
     }
     let chunk = |parts: &[Value]| json!({ "candidates": [{ "index": 0, "content": { "role": "model", "parts": parts } }], "modelVersion": "m", "responseId": "r" });
@@ -40,6 +48,13 @@ pub(super) fn events(script: &Script, dice: &mut Dice<'_>) -> Events {
         }
     }
     chunks.into_iter().map(|chunk| (None, chunk)).collect()
+}
+
+/// Puts a signature on the last of these parts.
+fn sign(signature: Option<&str>, parts: &mut [Value]) {
+    if let (Some(signature), Some(last)) = (signature, parts.last_mut()) {
+        last["thoughtSignature"] = signature.into();
+    }
 }
 
 /// A call, whole or with its arguments in pieces.

@@ -40,8 +40,15 @@ pub(super) fn events(script: &Script, dice: &mut Dice<'_>) -> Events {
 }
 
 fn block(index: usize, block: &Block, out: &mut Vec<(&'static str, Value)>, dice: &mut Dice<'_>) {
+    if let Block::Thought { pieces, signature: Some(signature) } = block
+        && pieces.is_empty()
+    {
+        let block = json!({ "type": "redacted_thinking", "data": signature });
+        say(out, "content_block_start", json!({ "index": index, "content_block": block }));
+        return say(out, "content_block_stop", json!({ "index": index }));
+    }
     let (begin, kind, field, pieces) = match block {
-        Block::Text(pieces) => (json!({ "type": "text", "text": "" }), "text_delta", "text", pieces),
+        Block::Text { pieces, .. } => (json!({ "type": "text", "text": "" }), "text_delta", "text", pieces),
         Block::Thought { pieces, .. } => (
             json!({ "type": "thinking", "thinking": "", "signature": "" }),
             "thinking_delta",

@@ -13,7 +13,9 @@ pub(super) fn events(script: &Script, dice: &mut Dice<'_>) -> Events {
     let mut messages = Vec::new();
     for block in &script.blocks {
         match block {
-            Block::Text(pieces) => messages.extend(pieces.iter().map(|piece| json!({ "content": piece }))),
+            Block::Text { pieces, .. } => {
+                messages.extend(pieces.iter().map(|piece| json!({ "content": piece })));
+            }
             Block::Thought { pieces, .. } => {
                 messages.extend(pieces.iter().map(|piece| json!({ "content": "", "thinking": piece })));
             }

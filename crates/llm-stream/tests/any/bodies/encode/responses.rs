@@ -1,6 +1,6 @@
 //! OpenAI's Responses.
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::super::{
     dice::Dice,
@@ -65,6 +65,9 @@ pub(super) fn events(script: &Script, dice: &mut Dice<'_>) -> Events {
                         labels(json!({ "arguments": all })),
                     );
                 }
+                "response.custom_tool_call_input.done" => {
+                    say(&mut out, "response.custom_tool_call_input.done", labels(json!({ "input": all })));
+                }
                 _ => {}
             }
         }
@@ -99,35 +102,52 @@ fn say(out: &mut Vec<(&'static str, Value)>, kind: &'static str, mut fields: Val
 /// In which events the block comes, and its pieces.
 fn spoken(block: &Block) -> (&'static str, &[String]) {
     match block {
-        Block::Text(pieces) => ("response.output_text.delta", pieces),
+        Block::Text { pieces, .. } => ("response.output_text.delta", pieces),
         Block::Thought { pieces, .. } => ("response.reasoning_summary_text.delta", pieces),
-        Block::Call { pieces, .. } => ("response.function_call_arguments.delta", pieces),
+        Block::Call { arguments, pieces, .. } => match free_text(arguments) {
+            Some(text) => ("response.custom_tool_call_input.delta", std::slice::from_ref(text)),
+            None => ("response.function_call_arguments.delta", pieces),
+        },
     }
 }
 
 fn whole(at: usize, block: &Block) -> Value {
     let id = format!("item-{at}");
     match block {
-        Block::Text(pieces) => {
+        Block::Text { pieces, .. } => {
             json!({ "type": "message", "id": id, "content": [{ "type": "output_text", "text": pieces.concat() }] })
         }
         Block::Thought { pieces, signature } => {
-            let mut item = json!({ "type": "reasoning", "id": id, "summary": [{ "text": pieces.concat() }] });
+            let summary = if pieces.is_empty() { json!([]) } else { json!([{ "text": pieces.concat() }]) };
+            let mut item = json!({ "type": "reasoning", "id": id, "summary": summary });
             if let Some(signature) = signature {
                 item["encrypted_content"] = signature.as_str().into();
             }
             item
         }
-        Block::Call { id: call_id, name, pieces, .. } => {
+        Block::Call { id: call_id, name, arguments, pieces, .. } => {
+            if let Some(text) = free_text(arguments) {
+                return json!({ "type": "custom_tool_call", "id": id, "call_id": call_id, "name": name, "input": text });
+            }
             json!({ "type": "function_call", "id": id, "call_id": call_id, "name": name, "arguments": pieces.concat() })
         }
+    }
+}
+
+/// The text of a call that has no other argument: one of a custom tool.
+fn free_text(arguments: &Map<String, Value>) -> Option<&String> {
+    match arguments.get("input") {
+        Some(Value::String(text)) => Some(text),
+        _ => None,
     }
 }
 
 /// An item as it begins.
 fn begun(item: &Value) -> Value {
     let mut begun = item.clone();
-    for (field, nothing) in [("content", json!([])), ("summary", json!([])), ("arguments", json!(""))] {
+    for (field, nothing) in
+        [("content", json!([])), ("summary", json!([])), ("arguments", json!("")), ("input", json!(""))]
+    {
         if begun.get(field).is_some() {
             begun[field] = nothing;
         }
