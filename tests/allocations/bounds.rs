@@ -3,11 +3,10 @@
 use turnwright_core::ErrorKind;
 use turnwright_llm_stream::{
     LlmEvent, StreamItem,
-    wire::{
-        WireDecoder, chat::ChatDecoder, gemini::GeminiDecoder, messages::MessagesDecoder,
-        ollama::OllamaDecoder, responses::ResponsesDecoder,
-    },
+    wire::{WireDecoder, chat::ChatDecoder},
 };
+
+use crate::formats::FORMATS;
 
 const MIB: u64 = 1 << 20;
 /// The cap of a line, of an event, and of all arguments.
@@ -41,40 +40,61 @@ fn endless(mut decoder: Box<dyn WireDecoder>, begin: &str, rest: &str) -> (u64, 
     (counted.bytes_max, failure)
 }
 
-fn decoders() -> [(&'static str, Box<dyn WireDecoder>); 5] {
-    [
-        ("chat", Box::new(ChatDecoder::new("p"))),
-        ("responses", Box::new(ResponsesDecoder::new("p"))),
-        ("messages", Box::new(MessagesDecoder::new("p"))),
-        ("gemini", Box::new(GeminiDecoder::new("p"))),
-        ("ollama", Box::new(OllamaDecoder::new("p"))),
-    ]
-}
+/// A framer holds a line that has begun, and the event before it: one cap each. A buffer that grows is there twice.
+const FRAMER: u64 = 2 * CAP + CAP / 2 + 2 * MIB;
 
 #[test]
-fn an_endless_line_is_refused_while_little_more_than_the_cap_is_held() {
+fn an_endless_line_is_refused_at_the_cap() {
     for begin in ["", "data: ", "event: ", "data: {\"a\":\"", "{\"a\":\"", "{\n", "[{\"a\":\"", "<"] {
-        for (format, decoder) in decoders() {
-            let (held, failure) = endless(decoder, begin, "x");
-            if format == "gemini" && begin == "" {
-                assert_eq!(failure, Some(ErrorKind::TooLarge), "{format}");
-            }
-            println!("{format} {begin:?} {held} {failure:?}");
-            assert!(held <= 3 * CAP, "{format} {begin:?}: {held}");
-            assert_eq!(failure, Some(ErrorKind::TooLarge), "{format} {begin:?}");
+        for format in &FORMATS {
+            let (held, failure) = endless(format.decoder(), begin, "x");
+            assert_eq!(failure, Some(ErrorKind::TooLarge), "{} {begin:?}", format.name);
+            assert!(held <= FRAMER, "{} {begin:?}: {held}", format.name);
         }
     }
 }
 
 #[test]
-fn an_event_without_an_end_is_refused_while_little_more_than_the_cap_is_held() {
-    for (format, decoder) in decoders() {
-        if format == "ollama" {
-            continue;
+fn an_endless_event_is_refused_at_the_cap_and_its_name_counts() {
+    let label = "x".repeat(15 << 20);
+    for begin in ["data: x\n".to_owned(), format!("event: {label}\n"), format!("data: {label}\n")] {
+        for format in FORMATS.iter().filter(|format| format.name != "ollama") {
+            let (held, failure) = endless(format.decoder(), &begin, "data: some more of it\n");
+            assert_eq!(failure, Some(ErrorKind::TooLarge), "{}", format.name);
+            assert!(held <= FRAMER, "{}: {held}", format.name);
         }
-        let (held, failure) = endless(decoder, "data: x\n", "data: some more of it\n");
-        println!("{format} {held} {failure:?}");
-        assert!(held <= 3 * CAP, "{format}: {held}");
-        assert_eq!(failure, Some(ErrorKind::TooLarge), "{format}");
+    }
+    let half = "x".repeat(9 << 20);
+    let (held, failure) =
+        endless(Box::new(ChatDecoder::new("p")), &format!("event: {half}\ndata: {half}\n"), "x");
+    assert_eq!(failure, Some(ErrorKind::TooLarge));
+    assert!(held <= FRAMER, "{held}");
+}
+
+/// Nothing is kept of what was told.
+const TOLD: u64 = MIB;
+
+#[test]
+fn endless_text_and_thoughts_are_told_and_not_held() {
+    let words = "words ".repeat(400);
+    for format in &FORMATS {
+        for repeated in [&format.text, &format.thought] {
+            let (first, more) = format.events(repeated, &words);
+            let (held, failure) = endless(format.decoder(), &first, &more);
+            assert_eq!(failure, None, "{}", format.name);
+            assert!(held <= TOLD, "{}: {held}", format.name);
+        }
+    }
+}
+
+#[test]
+fn endless_arguments_are_refused_at_the_cap() {
+    let words = "words ".repeat(4000);
+    for format in &FORMATS {
+        let (first, more) = format.events(&format.arguments, &words);
+        let (held, failure) = endless(format.decoder(), &first, &more);
+        assert_eq!(failure, Some(ErrorKind::TooLarge), "{}", format.name);
+        // Their buffer doubles, and is there twice then.
+        assert!(held <= 3 * CAP + 2 * MIB, "{}: {held}", format.name);
     }
 }

@@ -3,9 +3,9 @@
 
 mod bounds;
 mod calls;
+mod decode;
 mod events;
-mod messages;
-mod responses;
+mod formats;
 
 use futures::FutureExt;
 

@@ -1,5 +1,7 @@
 //! Every line end at every split, caps, and what is no SSE.
 
+use turnwright_core::ErrorKind;
+
 use super::*;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -146,6 +148,8 @@ fn fault_r1_25_a_line_or_event_over_the_cap_is_a_typed_error_at_any_split() {
     fails("data: 45678901\ndata: 45678901\n\n");
     fails("{\"a\": 4567890123}");
     fails(": 456789012345678\n");
+    fails("event: 89012345\ndata: 4567890123\n\n");
+    fails("data: 4567890123\nevent: 89012345\n\n");
     let mut framer = SseFramer::with_limit(16);
     framer.feed(b"data: 4567890123\n\ndata: 4567890123\n\n", |_| {}).unwrap();
 }

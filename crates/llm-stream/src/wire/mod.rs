@@ -1,5 +1,6 @@
 //! Wire formats: a sans-IO decoder and a request serializer each.
 
+pub(crate) mod buffer;
 pub mod chat;
 mod count;
 mod events;
@@ -8,6 +9,7 @@ mod finish;
 pub mod gemini;
 mod history;
 mod ids;
+mod lenient;
 mod limits;
 mod list;
 pub mod messages;

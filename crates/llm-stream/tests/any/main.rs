@@ -66,7 +66,7 @@ fn events_in_any_order_end_once_at_any_split() {
 
 #[test]
 fn fault_e1_e2_r1_21_a_script_means_the_same_in_any_format_encoding_framing_and_split() {
-    run("script", 400);
+    run("script", 1000);
 }
 
 #[test]

@@ -54,8 +54,6 @@ struct State {
     usage: Option<TokenUsage>,
     finish: Reasons,
     secrets: Secrets,
-    /// How many parts the candidates of the current chunk have.
-    listed: usize,
     done: bool,
 }
 
@@ -89,7 +87,6 @@ impl GeminiDecoder {
             usage: None,
             finish: Reasons::default(),
             secrets: Secrets::default(),
-            listed: 0,
             done: false,
         };
         Self { framing: Framing::Unknown, state }

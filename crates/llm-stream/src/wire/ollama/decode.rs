@@ -11,6 +11,7 @@ use crate::{
         WireDecoder,
         events::{broken, invalid},
         ids::CallIds,
+        list,
     },
 };
 
@@ -145,7 +146,8 @@ impl State {
                 Err(e) => Err(invalid(&e)),
             };
         }
-        let parsed = serde_json::from_str::<Line<'_>>(json).map_err(|e| invalid(&e))?;
+        let parsed = serde_json::from_str::<Line<'_>>(json)
+            .map_err(|e| list::too_long(&e).unwrap_or_else(|| invalid(&e)))?;
         self.take(&parsed, json, out)
     }
 

@@ -66,7 +66,7 @@ const MEMORY_FLOOR: u64 = 256 << 10;
 const MEMORY_FACTOR: u64 = 64;
 
 /// Up to here a body is also decoded byte by byte.
-const BYTEWISE: usize = 4096;
+const BYTEWISE: usize = 1024;
 
 /// Decodes a body whole, in pieces and byte by byte, and checks what holds for any bytes: the same items, one terminal
 /// event, calls as they were shown, bounded memory. Answers the items.

@@ -1,22 +1,20 @@
 //! What the parts of a chunk mean for the answer.
 
-use serde_json::{Map, Value, json, value::RawValue};
+use serde_json::{json, value::RawValue};
 use turnwright_core::{ErrorInfo, ErrorKind, RetryAdvice};
 
 use super::{
     super::{
-        chunk::{Candidate, Chunk, Content, Feedback, FunctionCall, PartChunk},
+        chunk::{Candidate, Chunk, Feedback, FunctionCall},
         finish::finish_reason,
         kept::Kept,
+        part::PartChunk,
     },
     State,
 };
 use crate::{
     LlmEvent, StreamItem,
-    wire::{
-        list::{MAX_LIST_ITEMS, too_long, too_many},
-        text::nonempty,
-    },
+    wire::{list::too_long, text::nonempty},
 };
 
 impl State {
@@ -35,7 +33,6 @@ impl State {
         {
             out.push(LlmEvent::UsageSnapshot(Box::new(usage)).into());
         }
-        self.listed = 0;
         for candidate in chunk.candidates.iter().flat_map(|c| c.first.iter().chain(&c.more)) {
             self.candidate(candidate, chunk.response_id, out)?;
         }
@@ -74,19 +71,8 @@ impl State {
     ) -> Result<(), ErrorInfo> {
         let before = out.len();
         let mut spoke = false;
-        if let Some(raw) = candidate.content.filter(|raw| raw.get().starts_with('{')) {
-            // Content of a shape that is not known has no parts.
-            let parts = match serde_json::from_str::<Content<'_>>(raw.get()) {
-                Ok(content) => content.parts.map(|list| list.0).unwrap_or_default(),
-                Err(error) => too_long(&error).map_or_else(|| Ok(Vec::new()), Err)?,
-            };
-            self.listed += parts.len();
-            if self.listed > MAX_LIST_ITEMS {
-                return Err(too_many());
-            }
-            for raw in parts {
-                spoke |= self.part(raw, out)?;
-            }
+        for part in candidate.parts() {
+            spoke |= self.part(part, out)?;
         }
         if spoke || out.len() > before {
             // Nothing of a second answer is shown.
@@ -101,11 +87,7 @@ impl State {
     }
 
     /// Takes a part. Returns whether it said anything that is not among the items yet.
-    fn part(&mut self, raw: &RawValue, out: &mut Vec<StreamItem>) -> Result<bool, ErrorInfo> {
-        // Odd parts are skipped.
-        let is_object = raw.get().starts_with('{');
-        let part = is_object.then(|| serde_json::from_str::<PartChunk<'_>>(raw.get()).ok()).flatten();
-        let Some(part) = part else { return Ok(false) };
+    fn part(&mut self, part: &PartChunk<'_>, out: &mut Vec<StreamItem>) -> Result<bool, ErrorInfo> {
         let signature = nonempty(part.thought_signature);
         if let Some(function) = part.function_call {
             return match serde_json::from_str::<FunctionCall<'_>>(function.get()) {
@@ -126,7 +108,11 @@ impl State {
                 signed(bytes, signature.as_deref(), out);
             }
             None if part.text.is_some() => signed(0, signature.as_deref(), out),
-            None => unknown(raw, signature.as_deref(), out),
+            // Such as code that the server ran: only it can read it again.
+            None => match part.unknown() {
+                Some(whole) => out.push(Kept::Part(&whole).delta(String::new())),
+                None => signed(0, signature.as_deref(), out),
+            },
         }
         Ok(false)
     }
@@ -143,16 +129,6 @@ fn thought(text: String, signature: Option<&str>, out: &mut Vec<StreamItem>) {
 /// Keeps the signature of so many bytes of text.
 fn signed(bytes: usize, signature: Option<&str>, out: &mut Vec<StreamItem>) {
     out.extend(signature.map(|signature| Kept::Text { bytes, signature }.delta(String::new())));
-}
-
-/// Keeps a part of a kind that is not known, such as code that the server ran: only it can read it again.
-fn unknown(raw: &RawValue, signature: Option<&str>, out: &mut Vec<StreamItem>) {
-    let whole: Map<String, Value> = serde_json::from_str(raw.get()).unwrap_or_default();
-    let says_more = whole.iter().any(|(name, value)| name != "thoughtSignature" && !value.is_null());
-    match says_more {
-        true => out.push(Kept::Part(&whole).delta(String::new())),
-        false => signed(0, signature, out),
-    }
 }
 
 fn odd_call() -> ErrorInfo {

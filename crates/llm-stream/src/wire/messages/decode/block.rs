@@ -62,10 +62,9 @@ impl State {
     pub(super) fn block_delta(
         &mut self,
         index: Option<u64>,
-        delta: Option<&RawValue>,
+        delta: RawDelta<'_>,
         out: &mut Vec<StreamItem>,
     ) -> Result<(), ErrorInfo> {
-        let delta: RawDelta<'_> = object(delta).unwrap_or_default();
         let kind = delta.kind.and_then(text_of).unwrap_or_default();
         let block = match self.blocks.find(index) {
             Some(block) => block,
