@@ -6,6 +6,7 @@ mod calls;
 mod decode;
 mod events;
 mod formats;
+mod ids;
 
 use futures::FutureExt;
 

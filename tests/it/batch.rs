@@ -356,7 +356,7 @@ async fn fault_i11_whoever_writes_a_result_it_is_within_the_limit_in_tokens_befo
     let ran = read(&session, session.resume().unwrap()).await;
     let all = results(&ran);
     assert_eq!(all.len(), 3);
-    let tokens = |text: &str| text.len().div_ceil(ToolResultLimit::BYTES_A_TOKEN);
+    let tokens = |text: &str| usize::try_from(turnwright_llm_stream::estimate::text(text)).unwrap();
     for result in &all {
         assert!(tokens(&result.content) <= 1_000, "{}: {}", result.tool(), tokens(&result.content));
         let message = result.error.as_ref().map_or("", |e| &e.message);

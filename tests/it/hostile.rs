@@ -321,7 +321,7 @@ async fn a_hanging_tool_ends_at_its_deadline_and_the_loop_goes_on() {
 }
 
 #[tokio::test]
-async fn fault_i5_a_blocking_tool_is_fenced_at_its_deadline_and_its_late_result_refused() {
+async fn fault_i5_r1_29_a_blocking_tool_is_fenced_at_its_deadline_and_its_late_result_refused() {
     // Real time: a thread that blocks does not follow the paused clock.
     let (release, blocked) = std::sync::mpsc::channel::<()>();
     let blocked = Arc::new(parking_lot::Mutex::new(blocked));

@@ -170,7 +170,7 @@ async fn fault_b6_j7_the_iteration_limit_is_a_typed_outcome_with_a_legal_history
 }
 
 #[tokio::test(start_paused = true)]
-async fn fault_j1_i18_e27_calls_run_or_not_by_how_the_response_ended() {
+async fn fault_j1_i18_e27_r2_36_calls_run_or_not_by_how_the_response_ended() {
     for (reason, runs, stop) in [
         (FinishReason::ToolCalls, true, StopReason::Completed),
         (FinishReason::Stop, true, StopReason::Completed),
@@ -251,7 +251,7 @@ async fn fault_r1_15_r4_70_a_failed_call_keeps_tool_results_and_the_text_that_wa
 }
 
 #[tokio::test(start_paused = true)]
-async fn usage_is_added_over_calls_and_a_failed_call_makes_it_partial() {
+async fn fault_f9_usage_is_added_over_calls_and_a_failed_call_makes_it_partial() {
     let replies = [
         Reply::new().call("c", "echo", "{}").usage(1, 1).usage(10, 2).finish(),
         Reply::new().text("ok").usage(20, 3).finish(),
@@ -261,7 +261,7 @@ async fn usage_is_added_over_calls_and_a_failed_call_makes_it_partial() {
     assert_eq!(ran.result().usage, whole);
     let cut = [Reply::new().text("half").usage(7, 1)];
     let ran = run(&agent(cut).build().unwrap(), "hi").await;
-    assert_eq!((ran.result().usage.input_tokens, ran.result().usage.partial), (Some(7), true), "fault F9");
+    assert_eq!((ran.result().usage.input_tokens, ran.result().usage.partial), (Some(7), true));
 }
 
 struct Retry;

@@ -15,8 +15,9 @@ Usage: cargo xtask live [--release] [--json]
        cargo xtask live --record
 
 Sets up a small real model and llama.cpp's server below target/live/ (once; 130 MB are fetched, Python is needed),
-starts the server on a free port of this machine, runs turns against it and ends it. Prints what it saw and measured;
-the exit code is 1 when a promise broke. Takes about half a minute beside building.
+starts the server on a free port of this machine, runs turns against it in the three formats it speaks (chat completions,
+Responses, Messages) and ends it. Prints what it saw and measured; the exit code is 1 when a promise broke. Takes about
+a minute and a half beside building.
 
   --release   times of an optimized build
   --json      the figures once more as one line of JSON, the last one of standard output

@@ -190,6 +190,23 @@ pub struct ErrorInfo {
     /// The provider's own code or type.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub code: Option<String>,
+    /// By how much a request was too large, where the provider said so. Only with [`ErrorKind::ContextOverflow`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub context: Option<Box<ContextSize>>,
+}
+
+/// The figures of a request that was larger than the model's context, as far as the provider gave them.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ContextSize {
+    /// Tokens that the request needs, with the answer's share where the provider counts it in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub needed: Option<u64>,
+    /// Tokens that there is room for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit: Option<u64>,
+    /// Tokens that are too many.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub excess: Option<u64>,
 }
 
 impl ErrorInfo {
@@ -202,6 +219,7 @@ impl ErrorInfo {
             provider: None,
             status: None,
             code: None,
+            context: None,
         }
     }
 

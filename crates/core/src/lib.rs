@@ -37,7 +37,7 @@ pub use cancel::{CancelCause, CancelKind, CancelToken};
 pub use clock::{Clock, IdSource, RandomSource, Sources, Timestamp};
 pub use code::{CodeCell, CodeResult};
 pub use context::{TurnContext, TurnContextBuilder};
-pub use error::{ErrorInfo, ErrorKind, RetryAdvice};
+pub use error::{ContextSize, ErrorInfo, ErrorKind, RetryAdvice};
 pub use history::{History, HistoryError, HistoryFault, HistorySnapshot, MemoryHistory};
 pub use id::{ApprovalId, CallId, CommandId, Id, InvalidId, MessageId, RunId, SessionId, TurnId};
 pub use message::{ImageRef, Interrupted, Message, Origin, Part, Reasoning, Role};

@@ -61,9 +61,9 @@ impl ToolCall {
         Self { id: id.into(), name: name.into(), arguments: arguments.into() }
     }
 
-    /// The arguments to execute: blank text stands for `{}`, which is how some providers send "no arguments".
+    /// The arguments to execute: blank text and `null` stand for `{}`, which is how some providers send "no arguments".
     pub fn arguments_json(&self) -> Cow<'_, str> {
-        if self.arguments.trim().is_empty() {
+        if matches!(self.arguments.trim(), "" | "null") {
             Cow::Borrowed("{}")
         } else {
             Cow::Borrowed(self.arguments.as_str())
@@ -194,7 +194,7 @@ mod tests {
 
     #[test]
     fn fault_e17_blank_arguments_stand_for_an_empty_object() {
-        for blank in ["", " \n"] {
+        for blank in ["", " \n", "null", " null "] {
             let call = ToolCall::new("c", "t", blank);
             assert_eq!(call.arguments_value().unwrap(), serde_json::json!({}));
         }

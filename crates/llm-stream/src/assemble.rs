@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn fault_f91_usage_snapshots_replace_and_never_add() {
+    fn fault_r6_91_usage_snapshots_replace_and_never_add() {
         let usage = |n| TokenUsage { output_tokens: Some(n), ..TokenUsage::UNKNOWN };
         let mut a = Assembler::new();
         for n in [1, 2, 3] {

@@ -4,13 +4,14 @@
 //! else. Messages are capped and rid of what looks like a key.
 
 mod body;
+mod context;
 mod kind;
+mod pause;
 mod secrets;
 mod value;
 
 use std::time::Duration;
 
-use jiff::fmt::rfc2822::DateTimeParser;
 use turnwright_core::{ErrorInfo, ErrorKind, RetryAdvice, Timestamp};
 
 use body::ErrorBody;
@@ -36,7 +37,7 @@ pub struct HttpFailure<'a> {
     pub status: u16,
     /// The `content-type` header.
     pub content_type: Option<&'a str>,
-    /// The `retry-after` header: seconds or an HTTP date.
+    /// The `retry-after` header: seconds, or an HTTP date in any of its three forms.
     pub retry_after: Option<&'a str>,
     /// The `retry-after-ms` header: milliseconds. It wins over the other, being more exact.
     pub retry_after_ms: Option<&'a str>,
@@ -49,7 +50,8 @@ pub struct HttpFailure<'a> {
 }
 
 impl HttpFailure<'_> {
-    /// The error it means. Retry advice follows the header, else the body, else the kind.
+    /// The error it means. Retry advice follows the header, else the body's data, else its words, else the kind. An
+    /// overflown context comes with the figures that the body has, see [`turnwright_core::ContextSize`].
     pub fn classify(&self) -> ErrorInfo {
         let success = (200..300).contains(&self.status);
         let error = if self.is_html() {
@@ -83,17 +85,8 @@ impl HttpFailure<'_> {
     fn retry_header(&self) -> Option<Duration> {
         let milliseconds = self.retry_after_ms.and_then(|ms| ms.trim().parse::<f64>().ok());
         let exact = milliseconds.and_then(|ms| Duration::try_from_secs_f64(ms / 1000.0).ok());
-        exact.or_else(|| retry_after(self.retry_after?.trim(), self.now))
+        exact.or_else(|| pause::of_header(self.retry_after?.trim(), self.now))
     }
-}
-
-/// Reads a `retry-after` value. A date in the past is no wait at all.
-fn retry_after(value: &str, now: Timestamp) -> Option<Duration> {
-    if let Ok(seconds) = value.parse::<f64>() {
-        return Duration::try_from_secs_f64(seconds).ok();
-    }
-    let at = DateTimeParser::new().parse_timestamp(value).ok()?;
-    Some(Duration::try_from(at.duration_since(now)).unwrap_or(Duration::ZERO))
 }
 
 /// The error that a provider reports inside a stream that began well: an error object, or words. The body may
@@ -127,7 +120,10 @@ fn from_body(
     };
     let mut error = ErrorInfo::new(kind, message);
     error.code = body.code.as_deref().map(|code| clean(&secrets.redact(code), MAX_CODE_CHARS));
-    match body.retry {
+    if kind == ErrorKind::ContextOverflow {
+        error.context = context::size_of(body).map(Box::new);
+    }
+    match body.retry.or_else(|| pause::of_words(&body.message)) {
         Some(pause) if error.is_retryable() => error.retry(RetryAdvice::After(pause.min(MAX_RETRY_AFTER))),
         _ => error,
     }

@@ -7,6 +7,18 @@ use turnwright_core::TurnContext;
 
 use crate::{LlmRequest, StreamItem};
 
+/// How a client brings a model to answer in the form of [`LlmRequest::output`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum OutputWay {
+    /// Its format constrains the text of the answer.
+    Native,
+    /// By a tool of which the call is the answer; the format can demand calls, and does.
+    DemandedTool,
+    /// By such a tool, but the model is free to call it: where the format cannot demand calls, or the model refuses.
+    OfferedTool,
+}
+
 /// A client of one model provider.
 ///
 /// The stream does all its work when polled, from connecting on, and never retries: repeating is a layer's matter.
@@ -18,6 +30,12 @@ use crate::{LlmRequest, StreamItem};
 pub trait LlmClient: Send + Sync + 'static {
     /// The provider's name as traces show it, for example `openai`.
     fn provider(&self) -> &str;
+
+    /// How this request, which has an [`LlmRequest::output`], is answered in its form. For other ways than
+    /// [`OutputWay::Native`] the runtime makes a tool of it, by [`crate::AnswerTool`], before it asks the client.
+    fn output_way(&self, _request: &LlmRequest) -> OutputWay {
+        OutputWay::OfferedTool
+    }
 
     /// Asks the model. The request is read before this returns; the stream borrows nothing.
     fn stream(
@@ -32,6 +50,9 @@ pub trait DynLlmClient: Send + Sync {
     /// As [`LlmClient::provider`].
     fn dyn_provider(&self) -> &str;
 
+    /// As [`LlmClient::output_way`].
+    fn dyn_output_way(&self, request: &LlmRequest) -> OutputWay;
+
     /// As [`LlmClient::stream`], boxed.
     fn dyn_stream(
         &self,
@@ -43,6 +64,10 @@ pub trait DynLlmClient: Send + Sync {
 impl<C: LlmClient> DynLlmClient for C {
     fn dyn_provider(&self) -> &str {
         self.provider()
+    }
+
+    fn dyn_output_way(&self, request: &LlmRequest) -> OutputWay {
+        self.output_way(request)
     }
 
     fn dyn_stream(

@@ -1,6 +1,12 @@
 //! What a model is asked.
 
+mod cache_hint;
+mod output;
+
 use std::sync::Arc;
+
+pub use cache_hint::CacheHint;
+pub use output::OutputSchema;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -39,12 +45,21 @@ pub struct LlmRequest {
     pub tools: Arc<[Arc<ToolDefinition>]>,
     /// Which of them it may or must call.
     pub tool_choice: ToolChoice,
+    /// Whether an answer may have several calls: `Some(false)` asks for one at most. None is the provider's default,
+    /// which is several. Formats without a word for it send none; their `…_body` says so.
+    pub parallel_tool_calls: Option<bool>,
+    /// The form that the answer's text must have. None is free text.
+    pub output: Option<Arc<OutputSchema>>,
     /// Sampling temperature.
     pub temperature: Option<f64>,
+    /// Nucleus sampling: only the likeliest tokens, of this probability together, from 0 to 1.
+    pub top_p: Option<f64>,
     /// The most tokens the answer may have.
     pub max_output_tokens: Option<u64>,
     /// Texts that end the answer.
     pub stop: Vec<String>,
+    /// For how long the provider shall remember what it read of the request.
+    pub cache: CacheHint,
     /// Further fields, merged into the top level of the body last; they win over what the serializer wrote.
     pub extra: Map<String, Value>,
     /// Which attempt at this logical call it is, from 1. Layers that repeat a call count it up.
@@ -58,6 +73,11 @@ impl LlmRequest {
         self.model = model.model().into();
         self.target = Some(model);
         self
+    }
+
+    /// Whether the form of the answer is to be had by a tool, whatever the format can do.
+    pub(crate) fn is_output_by_tool(&self) -> bool {
+        self.output.as_ref().is_some_and(|output| output.by_tool)
     }
 
     /// Who is asked, for people: provider and model, as far as they are known.

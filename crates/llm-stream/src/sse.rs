@@ -49,6 +49,8 @@ pub struct SseFramer {
     skip_line_feed: bool,
     /// How much of a byte order mark was seen at the start; `None` once the start is past.
     bom: Option<usize>,
+    /// Blanks came at the start of a line, and nothing else of it yet.
+    indented: bool,
     /// Set while a bare JSON value arrives.
     bare: Option<JsonScan>,
     progress: u64,
@@ -85,6 +87,7 @@ impl SseFramer {
             name: Vec::new(),
             skip_line_feed: false,
             bom: Some(0),
+            indented: false,
             bare: None,
             progress: 0,
         }
@@ -116,6 +119,15 @@ impl SseFramer {
             if self.bare.is_some() {
                 rest = self.feed_bare(rest, &mut on_frame)?;
                 continue;
+            }
+            if self.partial.is_empty() && matches!(first, b' ' | b'\t') {
+                self.indented = true;
+                rest = &rest[1..];
+                continue;
+            }
+            // A field with blanks before it is none. What is no field may have them.
+            if std::mem::take(&mut self.indented) && !matches!(first, b'{' | b'[' | b'<') {
+                self.partial.push(b' ');
             }
             if self.partial.is_empty() && matches!(first, b'{' | b'[') {
                 self.dispatch(held.take(), &mut on_frame);

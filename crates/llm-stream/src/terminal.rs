@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn fault_d1_r17_every_ending_is_one_terminal_event_and_then_nothing() {
+    fn fault_d1_r1_7_every_ending_is_one_terminal_event_and_then_nothing() {
         let token = CancelToken::new();
         let provider = |s| EventStream::provider(s, &token, None);
         assert_eq!(kind(&drain(provider(items(vec![LlmEvent::text("a")])))), ErrorKind::Truncated);

@@ -6,7 +6,7 @@ use std::{fmt, marker::PhantomData, sync::Arc};
 
 use futures::Stream;
 use turnwright_core::{ErrorInfo, ErrorKind, TurnContext};
-use turnwright_llm_stream::{LlmClient, LlmRequest, StreamItem};
+use turnwright_llm_stream::{LlmClient, LlmRequest, OutputWay, StreamItem};
 
 pub use self::builder::HttpClientBuilder;
 use crate::{exchange::exchange, format::Format, key::Key, setup::Setup, transport::Transport};
@@ -64,6 +64,10 @@ impl<F> fmt::Debug for HttpClient<F> {
 impl<F: Format> LlmClient for HttpClient<F> {
     fn provider(&self) -> &str {
         &self.0.provider
+    }
+
+    fn output_way(&self, request: &LlmRequest) -> OutputWay {
+        F::output_way(request)
     }
 
     fn stream(

@@ -5,8 +5,8 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize, Serializer};
 use turnwright_control::{CommandType, Fate};
 use turnwright_core::{
-    ApprovalRequest, CallId, CancelCause, CommandId, ErrorInfo, LegOutcome, Outcome, SessionId, StopReason,
-    Timestamp, TokenUsage, ToolCall, ToolResult, TurnId,
+    ApprovalRequest, CallId, CancelCause, CommandId, ContextSize, ErrorInfo, LegOutcome, Outcome, SessionId,
+    StopReason, Timestamp, TokenUsage, ToolCall, ToolResult, TurnId,
 };
 use turnwright_hook::HookFailure;
 
@@ -56,7 +56,8 @@ pub enum TurnEventKind {
         text: String,
     },
     /// A tool call that is still arriving. The first event of a call has its name and no fragment. Provisional: only
-    /// `tool_call` says what is called.
+    /// `tool_call` says what is called. A call that none follows before the next `retry`, `iteration_finished` or the
+    /// end of the leg was dropped: its answer broke off.
     ToolArgsDelta {
         /// The call.
         id: CallId,
@@ -82,7 +83,8 @@ pub enum TurnEventKind {
         /// The call's usage so far.
         usage: TokenUsage,
     },
-    /// A layer makes another attempt at a model call.
+    /// A layer makes another attempt at a model call. Of the one before nothing counts: text and reasoning were not
+    /// shown, and calls that were arriving are dropped. The next one may give a call the same id.
     Retry {
         /// The attempt, from 2.
         attempt: u32,
@@ -165,11 +167,19 @@ pub struct FinishedError {
     pub message: String,
     /// Whether another attempt makes sense.
     pub retryable: bool,
+    /// By how much a request was too large, where the provider said so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub context: Option<ContextSize>,
 }
 
 impl From<&ErrorInfo> for FinishedError {
     fn from(e: &ErrorInfo) -> Self {
-        Self { kind: e.kind.name(), message: e.to_string(), retryable: e.is_retryable() }
+        Self {
+            kind: e.kind.name(),
+            message: e.to_string(),
+            retryable: e.is_retryable(),
+            context: e.context.as_deref().copied(),
+        }
     }
 }
 

@@ -3,6 +3,7 @@
 //! - [`Agent`]: a model, tools, hooks, interceptors and limits; [`Agent::builder`] makes one.
 //! - [`Session`]: a conversation. [`Session::start`] runs a turn and returns its [`TurnHandle`]: a stream of
 //!   [`TurnEvent`]s, the result, and control.
+//! - [`Agent::run_typed`], [`generate`]: answers as values of a Rust type.
 //! - [`tool`]: tools from typed async functions.
 //! - [`gate`]: who decides whether a call runs. A turn suspends while a person decides, and resumes from its snapshot.
 //! - [`machine`]: the pure turn machine; [`snapshot`] and [`store`]: turns and sessions at rest.
@@ -23,6 +24,7 @@ mod session;
 pub mod snapshot;
 pub mod store;
 pub mod tool;
+mod typed;
 
 #[cfg(feature = "commit-probe")]
 pub use agent::CommitProbe;
@@ -32,6 +34,7 @@ pub use event::{FinishedError, TurnEvent, TurnEventKind, TurnFinished};
 pub use plan::{Plan, PlannedTool};
 pub use queue::{MAX_UNREAD_BYTES, MAX_UNREAD_EVENTS};
 pub use session::{DecideError, Input, SAVE_TIMEOUT, Session, StartError, TurnHandle};
+pub use typed::{Typed, TypedError, TypedOptions, TypedTurn, generate};
 
 const _: fn() = || {
     fn send_sync<T: Send + Sync + 'static>() {}

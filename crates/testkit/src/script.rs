@@ -6,7 +6,7 @@ use futures::{Stream, StreamExt, stream};
 use parking_lot::Mutex;
 use turnwright_core::{ErrorInfo, ErrorKind, SessionId, TokenUsage, ToolCall, TurnContext};
 use turnwright_llm_stream::{
-    Finish, FinishReason, LlmClient, LlmEvent, LlmRequest, ModelHandle, StreamItem, ToolProgress,
+    Finish, FinishReason, LlmClient, LlmEvent, LlmRequest, ModelHandle, OutputWay, StreamItem, ToolProgress,
 };
 
 /// One answer, step by step. Starts empty; ends with [`Reply::finish`], a failure, or just so, which is a truncated
@@ -114,7 +114,7 @@ impl Reply {
 /// A model that answers the n-th call of each session with the n-th reply, and fails once the script is over. It yields
 /// to the executor before every step, so that each step is a place where a turn can be cut.
 #[derive(Clone)]
-pub struct ScriptedModel(Arc<Inner>);
+pub struct ScriptedModel(Arc<Inner>, OutputWay);
 
 struct Inner {
     replies: Vec<Reply>,
@@ -125,11 +125,19 @@ struct Inner {
 impl ScriptedModel {
     /// A model with this script.
     pub fn new(replies: impl IntoIterator<Item = Reply>) -> Self {
-        Self(Arc::new(Inner {
+        let inner = Inner {
             replies: replies.into_iter().collect(),
             asked: Mutex::default(),
             requests: Mutex::default(),
-        }))
+        };
+        Self(Arc::new(inner), OutputWay::OfferedTool)
+    }
+
+    /// The same model, that answers in a given form in this way: by a tool that it is offered, when nothing is said.
+    #[must_use]
+    pub fn output_way(mut self, way: OutputWay) -> Self {
+        self.1 = way;
+        self
     }
 
     /// The model as agents take it.
@@ -151,6 +159,10 @@ impl ScriptedModel {
 impl LlmClient for ScriptedModel {
     fn provider(&self) -> &str {
         "scripted"
+    }
+
+    fn output_way(&self, _request: &LlmRequest) -> OutputWay {
+        self.1
     }
 
     fn stream(

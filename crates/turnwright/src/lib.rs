@@ -94,6 +94,12 @@
 //! [`parallel`](runtime::tool::FunctionTool::parallel). Its error goes back to the model; [`OrAbort`] makes one that ends
 //! the turn. Code that blocks runs through [`ToolContext::blocking`]. (`tools.md`)
 //!
+//! # Typed answers
+//!
+//! [`Agent::run_typed`] and [`Session::start_typed`] give an answer as a value of your type, from any model: natively
+//! where its format knows schemas, else by a tool. What does not fit is told to the model, twice at most. [`generate`]
+//! is one question without an agent. (`first-agent.md`)
+//!
 //! # Hooks: watch a turn
 //!
 //! A hook implements one or more of the fifteen traits in [`hook::point`]; [`hook!`] finds out at compile time which
@@ -256,7 +262,9 @@ pub use turnwright_interceptor::{
     Around, AroundStream, Exit, Interceptors, LayerSpec, Next, interceptor, layer_fn, scope,
 };
 #[doc(inline)]
-pub use turnwright_llm_stream::{LlmClient, LlmEvent, LlmRequest, LlmResponse, ModelHandle};
+pub use turnwright_llm_stream::{
+    CacheHint, LlmClient, LlmEvent, LlmRequest, LlmResponse, ModelHandle, OutputSchema, ToolChoice,
+};
 #[cfg(feature = "providers")]
 #[doc(inline)]
 pub use turnwright_providers::{
@@ -265,8 +273,9 @@ pub use turnwright_providers::{
 #[doc(inline)]
 pub use turnwright_react_runtime::{
     Agent, AgentBuilder, BuildError, Input, Plan, Session, StartError, TurnEvent, TurnEventKind,
-    TurnFinished, TurnHandle,
+    TurnFinished, TurnHandle, Typed, TypedError, TypedOptions, TypedTurn,
     gate::{Gate, GateDecision},
+    generate,
     machine::Limits,
     tool::{Json, OnToolFailure, OrAbort, Tool, ToolContext, ToolError, tool},
 };
@@ -300,6 +309,8 @@ const _: fn() = || {
     send_sync::<ChatClient>();
     send::<TurnHandle>();
     send::<AgentBuilder>();
+    send::<TypedTurn<String>>();
+    send_sync::<TypedError>();
 };
 
 // The programs in the documents compile, and run where they need no network.

@@ -17,7 +17,7 @@ const QUESTIONS: [&str; 3] = ["Say hello.", "What is bread made of?", "Name thre
 pub(crate) async fn play(live: &mut Live) -> Result<Row, String> {
     let (builder, log) = live.model.agent(model::plain);
     let agent = builder.max_output_tokens(120).build().map_err(|e| e.to_string())?;
-    let mut row = Row::new("a streamed answer");
+    let mut row = Row::new(live.model.wire, "a streamed answer");
     for question in QUESTIONS {
         let session = agent.new_session();
         live.sessions.push(session.clone());

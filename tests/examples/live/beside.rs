@@ -10,10 +10,10 @@ use crate::{
 const WORDS: [&str; 2] = ["red", "blue"];
 
 /// Each session may say one word only, so that a word of the other one is found.
-fn own_word(_: &TurnContext, request: &mut LlmRequest) {
+fn own_word(ctx: &TurnContext, request: &mut LlmRequest) {
     let question = model::question(request);
     if let Some(word) = WORDS.iter().find(|word| question.contains(**word)) {
-        model::repeat(word, request);
+        model::repeat(word, ctx, request);
     }
 }
 
@@ -29,7 +29,7 @@ pub(crate) async fn play(live: &mut Live) -> Result<Row, String> {
     };
     let (red, blue) = tokio::join!(ask(0), ask(1));
     let both = [red?, blue?];
-    let mut row = Row::new("two sessions at once");
+    let mut row = Row::new(live.model.wire, "two sessions at once");
     let promises = &mut live.promises;
     let mut ids = Vec::new();
     for ((seen, session), word) in both.iter().zip(&sessions).zip(WORDS) {

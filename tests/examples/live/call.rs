@@ -5,6 +5,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use schemars::JsonSchema;
 use serde::Deserialize;
+use serde_json::json;
 use turnwright::{
     LlmRequest, Message, Outcome, Part, Role, TurnContext, TurnEventKind,
     llm_stream::{FinishReason, ToolChoice},
@@ -35,13 +36,16 @@ fn force(ctx: &TurnContext, request: &mut LlmRequest) {
         return;
     }
     request.tool_choice = ToolChoice::Required;
+    // The second is for Responses, which knows no such field; this server does.
     request.stop = vec!["</tool_call>".to_owned()];
+    request.extra.insert("stop".into(), json!(request.stop));
     let begun = Message::new(ctx.sources().id(), Role::Assistant, vec![Part::text(CALL)]);
     request.messages.push(Arc::new(begun));
 }
 
 /// Two turns of one session, a call each.
 pub(crate) async fn play(live: &mut Live) -> Result<Row, String> {
+    let wire = live.model.wire;
     let (builder, log) = live.model.agent(force);
     let asked: Arc<Mutex<Vec<String>>> = Arc::default();
     let heard = asked.clone();
@@ -53,7 +57,7 @@ pub(crate) async fn play(live: &mut Live) -> Result<Row, String> {
     let agent = builder.max_output_tokens(80).tool(weather).build().map_err(|e| e.to_string())?;
     let session = agent.new_session();
     live.sessions.push(session.clone());
-    let mut row = Row::new("a tool call and its result");
+    let mut row = Row::new(wire, "a tool call and its result");
     for (n, question) in ["What is the weather in Rome?", "And in Oslo?"].iter().enumerate() {
         let seen = turn(&session, question, Cut::Never, &mut live.promises).await?;
         row.add(&seen);
@@ -94,11 +98,8 @@ pub(crate) async fn play(live: &mut Live) -> Result<Row, String> {
             result.error.is_none() && result.content.contains("sunny"),
             || format!("{result:?}"),
         );
-        let last = second.body["messages"].as_array().and_then(|messages| messages.last());
-        let goes_back = last.is_some_and(|m| {
-            m["role"] == "tool" && m["tool_call_id"] == call.id.as_str() && m["content"] == *result.content
-        });
-        promises.hold("the result is in the next request", goes_back, || format!("{last:?}"));
+        let goes_back = wire.ends_with_result(&second.body, call.id.as_str(), &result.content);
+        promises.hold("the result is in the next request", goes_back, || second.body.to_string());
         let ended = seen.result.outcome();
         promises.hold(
             "the second answer ends the turn",

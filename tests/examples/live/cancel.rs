@@ -19,18 +19,18 @@ const MOST_TOKENS: u64 = 1500;
 const ROUNDS: usize = 5;
 
 /// Endless words, but a short answer to what follows a cancel.
-fn endless(_: &TurnContext, request: &mut LlmRequest) {
+fn endless(ctx: &TurnContext, request: &mut LlmRequest) {
     if model::question(request).starts_with("Short") {
         request.max_output_tokens = Some(8);
     } else {
-        model::repeat("word", request);
+        model::repeat("word", ctx, request);
     }
 }
 
 /// Cancels at the eighth delta, and asks something short in the same session.
 pub(crate) async fn in_mid_stream(live: &mut Live) -> Result<Row, String> {
     let agent = agent(live)?;
-    let mut row = Row::new("a cancel in mid-stream");
+    let mut row = Row::new(live.model.wire, "a cancel in mid-stream");
     for _ in 0..ROUNDS {
         let session = agent.new_session();
         live.sessions.push(session.clone());
@@ -73,7 +73,7 @@ pub(crate) async fn in_mid_stream(live: &mut Live) -> Result<Row, String> {
 /// Cancels while the server still reads a long question.
 pub(crate) async fn before_the_first_token(live: &mut Live) -> Result<Row, String> {
     let agent = agent(live)?;
-    let mut row = Row::new("a cancel before the first token");
+    let mut row = Row::new(live.model.wire, "a cancel before the first token");
     for _ in 0..ROUNDS {
         let session = agent.new_session();
         live.sessions.push(session.clone());

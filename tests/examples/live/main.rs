@@ -17,7 +17,12 @@ use std::process::ExitCode;
 
 use turnwright::Session;
 
-use self::{model::Model, promises::Promises, server::Server, table::Row};
+use self::{
+    model::{Model, Wire},
+    promises::Promises,
+    server::Server,
+    table::Row,
+};
 
 /// What every scenario works with.
 struct Live {
@@ -50,14 +55,18 @@ async fn main() -> ExitCode {
 
 async fn run(base_url: &str, json: bool) -> Result<(), String> {
     let mut live = Live {
-        model: Model::new(base_url)?,
+        model: Model::new(base_url, Wire::Chat)?,
         server: Server::new(base_url)?,
         promises: Promises::default(),
         sessions: Vec::new(),
     };
     let mut rows: Vec<Row> = Vec::new();
     // A scenario that could not be played to its end is a broken promise too, and the others are still tried.
-    for name in ["answer", "call", "cancel", "silent", "beside"] {
+    let scenarios = ["answer", "call", "cancel", "silent", "beside"];
+    for (wire, name) in Wire::ALL.into_iter().flat_map(|wire| scenarios.map(|name| (wire, name))) {
+        if live.model.wire != wire {
+            live.model = Model::new(base_url, wire)?;
+        }
         let played = match name {
             "answer" => answer::play(&mut live).await,
             "call" => call::play(&mut live).await,
@@ -70,7 +79,9 @@ async fn run(base_url: &str, json: bool) -> Result<(), String> {
                 print!("{}", row.saw());
                 rows.push(row);
             }
-            Err(why) => live.promises.check(&format!("{name}: the scenario is played to its end"), Err(why)),
+            Err(why) => live
+                .promises
+                .check(&format!("{} {name}: the scenario is played to its end", wire.name()), Err(why)),
         }
     }
     for session in &live.sessions {

@@ -4,11 +4,11 @@ use std::{fmt::Write, time::Duration};
 
 use serde_json::{Value, json};
 
-use crate::{Promises, watch::Seen};
+use crate::{Promises, model::Wire, watch::Seen};
 
 /// One scenario.
 pub(crate) struct Row {
-    what: &'static str,
+    what: String,
     turns: usize,
     deltas: usize,
     tokens: Option<u64>,
@@ -21,7 +21,8 @@ pub(crate) struct Row {
 }
 
 impl Row {
-    pub(crate) fn new(what: &'static str) -> Self {
+    pub(crate) fn new(wire: Wire, what: &str) -> Self {
+        let what = format!("{}: {what}", wire.name());
         let (first, rates, stopped, freed) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         Self { what, turns: 0, deltas: 0, tokens: None, first, rates, stopped, freed, saw: Vec::new() }
     }
@@ -40,6 +41,7 @@ impl Row {
         if let (1, Some(first), Some(last), Some(tokens)) =
             (seen.result.iterations, seen.first, seen.last, seen.result.usage.output_tokens)
             && last > first
+            && tokens > 1
         {
             self.rates.push((tokens as f64 - 1.0) / (last - first).as_secs_f64());
         }
@@ -81,7 +83,7 @@ pub(crate) fn text(rows: &[Row]) -> String {
     let mut cells = vec![HEAD.map(str::to_owned)];
     cells.extend(rows.iter().map(|row| {
         [
-            row.what.to_owned(),
+            row.what.clone(),
             row.turns.to_string(),
             shown(row.tokens.map(|n| n.to_string())),
             row.deltas.to_string(),

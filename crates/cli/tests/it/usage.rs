@@ -20,7 +20,11 @@ fn mistakes_exit_with_2_print_no_line_and_say_what_to_do() {
             (&["run", "hi"], &[("OPENAI_API_KEY", "k")], "--model NAME or set TURNWRIGHT_MODEL"),
             (&["run", "hi", "--model", " "], set, "no model is named"),
             (&["run", "hi", "--base-url", "nope"], set, "the base URL has no scheme"),
-            (&["run", "hi", "--provider", "other"], set, "[possible values: openai, openai-responses, anthropic, gemini, ollama]"),
+            (
+                &["run", "hi", "--provider", "other"],
+                set,
+                "[possible values: openai, openai-responses, anthropic, gemini, ollama]",
+            ),
             (&["run", "hi", "--replay", "dir"], set, "unexpected argument '--replay'"),
             (&["run", "hi", "--session", "a b"], set, "is not allowed"),
             (&["run", "hi", "--tool-root", "none"], set, "the tool root none cannot be used"),

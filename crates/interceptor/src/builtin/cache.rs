@@ -17,7 +17,7 @@ use crate::{Around, Exit, Next, scope};
 /// A hit is a fresh copy: the parts, the finish reason and the model that answered. Its usage is zero, since nothing was
 /// spent, and it has no response id, since no response was made. The turn shows its text once, in one piece.
 ///
-/// Two requests are the same if all is equal but message ids and the attempt: the very client, the model, the system
+/// Two requests are the same if all is equal but message ids, the attempt and the hint for the provider's cache: the very client, the model, the system
 /// prompt, what was said, tools and settings. Clones share what they hold, also over sessions and agents: people who ask
 /// the same get the same. Two equal calls at the same time are both made.
 ///
@@ -159,14 +159,20 @@ fn key(request: &LlmRequest) -> Option<Key> {
         messages,
         tools,
         tool_choice,
+        parallel_tool_calls,
+        output,
         temperature,
+        top_p,
         max_output_tokens,
         stop,
         extra,
+        // How it is asked, and not what.
+        cache: _,
         attempt: _,
     } = request;
     let said: Vec<_> = messages.iter().map(|m| (m.role, &m.parts, &m.interrupted, &m.origin)).collect();
-    let settings = (tool_choice, temperature.map(f64::to_bits), max_output_tokens, stop, extra);
+    let sampling = (temperature.map(f64::to_bits), top_p.map(f64::to_bits));
+    let settings = (tool_choice, parallel_tool_calls, output, sampling, max_output_tokens, stop, extra);
     let json = serde_json::to_vec(&(model, system, said, tools, settings)).ok()?;
     Some(Key { target: target.clone(), digest: Sha256::digest(json).into() })
 }

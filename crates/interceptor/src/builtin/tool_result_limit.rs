@@ -1,6 +1,7 @@
 //! The size of a tool result.
 
 use turnwright_core::{ToolResult, TurnContext};
+use turnwright_llm_stream::estimate;
 
 use crate::{Around, Exit, Next, scope};
 
@@ -29,8 +30,6 @@ impl ToolResultLimit {
     pub const MAX_REFERENCE_BYTES: usize = 4 << 10;
     /// The `data:` URIs of a result together, in bytes.
     pub const MAX_DATA_BYTES: usize = 8 << 20;
-    /// Bytes of text that are taken for one token.
-    pub const BYTES_A_TOKEN: usize = 4;
 
     /// Cuts what is longer than this many characters to a tenth of them from the head and a bit more than a seventh
     /// from the tail, the seed's shares; where the limit leaves no room for words about it, to two halves round an
@@ -39,11 +38,10 @@ impl ToolResultLimit {
         Self { max: max_chars, unit: Unit::Chars }
     }
 
-    /// Cuts in the same way what has more than this many tokens. No tokenizer is asked: four bytes of UTF-8 count as a
-    /// token. That is about right for English and code, too many for most other scripts, and too few (by up to a half)
-    /// for base64, hexadecimal and minified text. Leave room.
+    /// Cuts in the same way what has more than this many tokens, as [`estimate`] counts them: four bytes of UTF-8 are
+    /// one. Leave room.
     pub fn tokens(max_tokens: usize) -> Self {
-        Self { max: max_tokens.saturating_mul(Self::BYTES_A_TOKEN), unit: Unit::Bytes }
+        Self { max: max_tokens.saturating_mul(estimate::BYTES_A_TOKEN), unit: Unit::Bytes }
     }
 
     /// The result within the limit.

@@ -5,7 +5,7 @@ use std::{num::NonZeroUsize, sync::Arc};
 use serde_json::Value;
 use turnwright_core::{ErrorKind, Message, MessageId, Part, TokenUsage, ToolCall};
 use turnwright_interceptor::{CallState, Chain, Core, Exit, builtin::Cache, scope};
-use turnwright_llm_stream::{FinishReason, LlmRequest, LlmResponse, ToolChoice};
+use turnwright_llm_stream::{CacheHint, FinishReason, LlmRequest, LlmResponse, OutputSchema, ToolChoice};
 
 use crate::{model::*, support::CoreFn};
 
@@ -52,9 +52,10 @@ async fn a_hit_is_a_fresh_copy_that_spent_nothing() {
 }
 
 #[tokio::test]
-async fn everything_but_ids_and_the_attempt_makes_another_question() {
-    let same: [Change; 2] = [|r| r.attempt = 7, |r| r.messages = vec![user(2, "hi")]];
-    let other: [Change; 10] = [
+async fn everything_but_ids_the_attempt_and_the_cache_hint_makes_another_question() {
+    let same: [Change; 3] =
+        [|r| r.attempt = 7, |r| r.messages = vec![user(2, "hi")], |r| r.cache = CacheHint::Hour];
+    let other: [Change; 14] = [
         |r| r.model = "small".into(),
         |r| r.target = Some(handle("main", "large")), // Another client that is set up alike.
         |r| r.target = None,
@@ -62,7 +63,11 @@ async fn everything_but_ids_and_the_attempt_makes_another_question() {
         |r| r.messages = vec![user(1, "ho")],
         |r| r.messages.push(user(3, "hi")),
         |r| r.tool_choice = ToolChoice::None,
+        |r| r.parallel_tool_calls = Some(false),
+        |r| r.output = Some(OutputSchema::new("o", Value::Null).into()),
         |r| r.temperature = Some(0.5),
+        |r| r.top_p = Some(0.5),
+        |r| r.stop = vec!["END".into()],
         |r| r.max_output_tokens = Some(5),
         |r| _ = r.extra.insert("seed".into(), Value::from(1)),
     ];

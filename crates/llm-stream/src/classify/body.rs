@@ -19,6 +19,9 @@ pub(super) struct ErrorBody {
     pub(super) status: Option<u16>,
     /// How long to wait, given in the body.
     pub(super) retry: Option<Duration>,
+    /// Tokens of the request and of the context, given in the body as figures.
+    pub(super) prompt_tokens: Option<u64>,
+    pub(super) context_tokens: Option<u64>,
 }
 
 impl ErrorBody {
@@ -41,7 +44,9 @@ impl ErrorBody {
                 }
             }
             Value::Object(top) => {
-                match top.get("error") {
+                // The last event of an answer has the error in the answer.
+                let answer = top.get("response").and_then(Value::as_object);
+                match top.get("error").or_else(|| answer?.get("error")) {
                     Some(Value::Object(inner)) => self.object(inner),
                     // A flag, or a code, is no message.
                     Some(Value::Null | Value::Bool(_)) | None => {}
@@ -61,6 +66,9 @@ impl ErrorBody {
                 self.message = words_of(words);
             }
         }
+        let figure = |name: &str| object.get(name).and_then(Value::as_u64);
+        self.prompt_tokens = self.prompt_tokens.or(figure("n_prompt_tokens"));
+        self.context_tokens = self.context_tokens.or(figure("n_ctx"));
         if let Some(Value::Array(details)) = object.get("details") {
             details.iter().filter_map(Value::as_object).for_each(|detail| self.detail(detail));
         }
@@ -72,7 +80,33 @@ impl ErrorBody {
         }
         if let Some(metadata) = object.get("metadata").and_then(Value::as_object) {
             self.label(metadata.get("error_type"));
+            if let Some(raw @ (Value::String(_) | Value::Object(_))) = metadata.get("raw") {
+                self.upstream(raw);
+            }
         }
+    }
+
+    /// Takes the error that a router got and passes on, as the text of its body: the router's own words and labels say
+    /// little.
+    fn upstream(&mut self, raw: &Value) {
+        let inner = match raw {
+            Value::String(text) => Self::read(text.as_bytes()),
+            other => {
+                let mut inner = Self::default();
+                inner.top(other);
+                inner
+            }
+        };
+        if !inner.message.is_empty() {
+            let joint = if self.message.is_empty() { "" } else { ": " };
+            self.message = format!("{}{joint}{}", self.message, inner.message);
+        }
+        self.labels.extend(inner.labels);
+        self.code = self.code.take().or(inner.code);
+        self.status = self.status.or(inner.status);
+        self.retry = self.retry.or(inner.retry);
+        self.prompt_tokens = self.prompt_tokens.or(inner.prompt_tokens);
+        self.context_tokens = self.context_tokens.or(inner.context_tokens);
     }
 
     fn detail(&mut self, detail: &Map<String, Value>) {

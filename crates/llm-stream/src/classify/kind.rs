@@ -8,10 +8,14 @@ use super::body::ErrorBody;
 ///
 /// Labels that mean one thing come first, then words, then labels that say little, then the status.
 pub(super) fn decide(body: &ErrorBody, status: Option<u16>) -> ErrorKind {
+    let is_bad = body.labels.iter().any(|label| is_bad_request(label));
     let too_large = match status {
         Some(413) => true,
+        // A request that is wrong in itself does not get right by waiting.
+        Some(400 | 422) => says_too_large(&body.message),
+        None if is_bad => says_too_large(&body.message),
+        None | Some(429 | 500) => says_too_large(&body.message) && !may_wait(&body.message),
         // Of a wrong key or a missing model the words may mention a context too.
-        None | Some(400 | 422 | 429 | 500) => says_too_large(&body.message),
         Some(_) => false,
     };
     match body.labels.iter().find_map(|label| of_label(label)) {
@@ -24,7 +28,7 @@ pub(super) fn decide(body: &ErrorBody, status: Option<u16>) -> ErrorKind {
     if !is_refusal && body.labels.iter().any(|label| is_generic(label)) {
         return ErrorKind::Server;
     }
-    match (status, body.labels.iter().any(|label| is_bad_request(label))) {
+    match (status, is_bad) {
         (Some(400 | 403), _) if says_bad_key(&body.message) => ErrorKind::Authentication,
         (Some(status), _) => of_status(status),
         (None, true) if says_bad_key(&body.message) => ErrorKind::Authentication,
@@ -137,12 +141,16 @@ fn is_bad_request(label: &str) -> bool {
 
 /// Most providers label too large a request as an invalid one; only the words tell.
 fn says_too_large(message: &str) -> bool {
-    const WORDS: [&str; 14] = [
+    const WORDS: [&str; 18] = [
         "maximum context length",
+        "maximum prompt length",
         "max context length",
         "context size",
         "context window",
         "context length",
+        "context limit",
+        "`inputs` tokens + `max_new_tokens` must be",
+        "exceed the configured limit",
         "exceeds the maximum number of tokens",
         "prompt is too long",
         "prompt too long",
@@ -153,10 +161,13 @@ fn says_too_large(message: &str) -> bool {
         "request too large",
         "reduce the length of the messages",
     ];
-    // Tokens that are too many for now are no reason to shorten the conversation, unless it says so too.
-    let may_wait = says(message, &["please wait", "wait before", "try again", "trying again", "retry"])
-        && !says(message, &["reduce", "shorten", "shorter", "smaller"]);
-    says(message, &WORDS) && !may_wait
+    says(message, &WORDS)
+}
+
+/// Tokens that are too many for now are no reason to shorten the conversation, unless it says so too.
+fn may_wait(message: &str) -> bool {
+    says(message, &["please wait", "wait before", "try again", "trying again", "retry"])
+        && !says(message, &["reduce", "shorten", "shorter", "smaller", "decrease", "adjust"])
 }
 
 /// Some providers answer a wrong key with status 400 and no label.

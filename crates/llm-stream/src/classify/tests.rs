@@ -3,6 +3,8 @@
 use super::*;
 use ErrorKind::*;
 
+mod overflow;
+
 static NONE: std::sync::OnceLock<Secrets> = std::sync::OnceLock::new();
 
 fn now() -> Timestamp {

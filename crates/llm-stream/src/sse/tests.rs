@@ -127,6 +127,9 @@ fn fault_e23_bare_json_and_markup_are_handed_out_where_they_end() {
     check(json.as_bytes(), &[bare()]);
     check(format!("data: a\n\n{json}\n\ndata: b\n\n").as_bytes(), &[event("", "a"), bare(), event("", "b")]);
     check(format!("data: a\r\n{json}\r\n").as_bytes(), &[event("", "a"), bare()]);
+    check(format!(" \t{json}\n").as_bytes(), &[bare()]);
+    check(b"data: a\n \n  data: b\n\n", &[event("", "a")]);
+    check(b"  <html>\n", &[Owned::Bare(b"<html>".into())]);
     check(b"[{}]", &[Owned::Bare(b"[{}]".into())]);
     check(b"{\"cut\": ", &[Owned::Bare(b"{\"cut\": ".into())]);
     check(b"<html>\n", &[Owned::Bare(b"<html>".into())]);

@@ -7,7 +7,7 @@ use serde::{
     de::{IgnoredAny, MapAccess, SeqAccess, Visitor},
 };
 
-/// A count, from whatever stands in its place: anything but a number that is not negative is unknown.
+/// A count, from whatever stands in its place, also as text: anything but a number that is not negative is unknown.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(in crate::wire) struct Count(pub(in crate::wire) Option<u64>);
 
@@ -34,8 +34,8 @@ impl<'de> Deserialize<'de> for Count {
             fn visit_bool<E>(self, _: bool) -> Result<Count, E> {
                 Ok(Count(None))
             }
-            fn visit_str<E>(self, _: &str) -> Result<Count, E> {
-                Ok(Count(None))
+            fn visit_str<E>(self, text: &str) -> Result<Count, E> {
+                Ok(Count(text.parse().ok()))
             }
             fn visit_unit<E>(self) -> Result<Count, E> {
                 Ok(Count(None))
@@ -50,5 +50,31 @@ impl<'de> Deserialize<'de> for Count {
             }
         }
         deserializer.deserialize_any(Visit)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_count_is_read_from_a_number_in_any_spelling_and_from_nothing_else() {
+        for (json, count) in [
+            ("7", Some(7)),
+            ("7.0", Some(7)),
+            ("\"7\"", Some(7)),
+            ("18446744073709551615", Some(u64::MAX)),
+            ("-7", None),
+            ("\"-7\"", None),
+            ("\"x\"", None),
+            ("\"\"", None),
+            ("1e30", None),
+            ("null", None),
+            ("true", None),
+            ("[7]", None),
+            ("{\"a\":7}", None),
+        ] {
+            assert_eq!(serde_json::from_str::<Count>(json).unwrap(), Count(count), "{json}");
+        }
     }
 }

@@ -1,6 +1,7 @@
 //! The top level of a request body.
 
 use serde::{Serialize, ser::SerializeMap};
+use serde_json::{Map, Value};
 
 use crate::LlmRequest;
 
@@ -8,11 +9,13 @@ use crate::LlmRequest;
 pub(in crate::wire) struct Fields<'a, M> {
     map: M,
     request: &'a LlmRequest,
+    /// The field that was written together with the request's own of that name.
+    merged: Option<&'static str>,
 }
 
 impl<'a, M: SerializeMap> Fields<'a, M> {
     pub(in crate::wire) fn new(map: M, request: &'a LlmRequest) -> Self {
-        Self { map, request }
+        Self { map, request, merged: None }
     }
 
     pub(in crate::wire) fn put<T: Serialize + ?Sized>(
@@ -31,9 +34,30 @@ impl<'a, M: SerializeMap> Fields<'a, M> {
         value.map_or(Ok(()), |value| self.put(name, value))
     }
 
+    /// Writes an object of the serializer's own fields, and over them those of an object of that name in the request.
+    /// For one name a body. Nothing when it is empty.
+    pub(in crate::wire) fn put_merged(
+        &mut self,
+        name: &'static str,
+        own: impl IntoIterator<Item = (&'static str, Option<Value>)>,
+    ) -> Result<(), M::Error> {
+        let own = own.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?)));
+        let mut fields = Map::from_iter(own);
+        match self.request.extra.get(name) {
+            Some(Value::Object(extra)) => {
+                self.merged = Some(name);
+                fields.extend(extra.clone());
+            }
+            Some(_) => return Ok(()),
+            None => {}
+        }
+        if fields.is_empty() { Ok(()) } else { self.map.serialize_entry(name, &fields) }
+    }
+
     /// Ends the body with the fields of the request.
     pub(in crate::wire) fn end(mut self) -> Result<M::Ok, M::Error> {
-        for (name, value) in &self.request.extra {
+        for (name, value) in self.request.extra.iter().filter(|(name, _)| self.merged != Some(name.as_str()))
+        {
             self.map.serialize_entry(name, value)?;
         }
         self.map.end()

@@ -7,6 +7,7 @@ mod events;
 mod fields;
 mod finish;
 pub mod gemini;
+mod head;
 mod history;
 mod ids;
 mod lenient;
@@ -16,10 +17,12 @@ pub mod messages;
 pub mod ollama;
 pub mod responses;
 pub(crate) mod scan;
+mod sse_decoder;
 mod text;
 mod usage;
 
 pub use limits::{MAX_ARGUMENT_BYTES, MAX_CALLS, MAX_LABEL_BYTES};
+pub use sse_decoder::SseDecoder;
 
 use crate::StreamItem;
 

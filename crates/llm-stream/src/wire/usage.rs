@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn every_name_is_known_and_unknown_is_not_zero() {
+    fn fault_f8_every_name_is_known_and_unknown_is_not_zero() {
         let n = Some;
         let table = [
             (r#"{"prompt_tokens":5,"completion_tokens":2,"total_tokens":7}"#, [n(5), n(2), None, None, None]),

@@ -38,6 +38,18 @@ fn every_recorded_error_body_is_classified() {
             _ => ErrorKind::Server,
         };
         assert_eq!(error.kind, expected, "{name}: {error}");
+        let context = error.context.as_deref().map(|size| (size.needed, size.limit, size.excess));
+        let known = |needed: u64, limit: u64| Some((Some(needed), Some(limit), Some(needed - limit)));
+        let expected = match name.split('/').next().unwrap() {
+            _ if error.kind != ErrorKind::ContextOverflow => None,
+            "cohere" => known(313_836, 288_000),
+            "llamacpp" => known(2009, 512),
+            "ollama-openai" => Some((None, None, Some(1_119_046))),
+            "openrouter" => known(2_500_021, 200_000),
+            "vertex" => known(1_250_074, 1_048_576),
+            _ => None,
+        };
+        assert_eq!(context, expected, "{name}: {error}");
         assert!(!error.message.is_empty() && !error.message.contains("\"error\""), "{name}: {error}");
     }
 }

@@ -2,9 +2,9 @@
 
 use turnwright_core::ErrorInfo;
 use turnwright_llm_stream::{
-    LlmRequest,
+    LlmRequest, OutputWay,
     classify::Secrets,
-    wire::chat::{ChatDecoder, chat_body},
+    wire::chat::{ChatDecoder, chat_body, chat_output_way},
 };
 
 use super::{Format, sealed::Sealed};
@@ -32,6 +32,10 @@ impl Format for Chat {
 
     fn body(request: &LlmRequest) -> Result<Vec<u8>, ErrorInfo> {
         chat_body(request)
+    }
+
+    fn output_way(request: &LlmRequest) -> OutputWay {
+        chat_output_way(request)
     }
 
     fn decoder(provider: &str, request: &LlmRequest) -> ChatDecoder {

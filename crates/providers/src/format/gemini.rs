@@ -3,9 +3,9 @@
 use reqwest::Url;
 use turnwright_core::ErrorInfo;
 use turnwright_llm_stream::{
-    LlmRequest,
+    LlmRequest, OutputWay,
     classify::Secrets,
-    wire::gemini::{GeminiDecoder, gemini_body},
+    wire::gemini::{GeminiDecoder, gemini_body, gemini_output_way},
 };
 
 use super::{Format, KeyHeader, sealed::Sealed};
@@ -48,6 +48,10 @@ impl Format for Gemini {
 
     fn body(request: &LlmRequest) -> Result<Vec<u8>, ErrorInfo> {
         gemini_body(request)
+    }
+
+    fn output_way(request: &LlmRequest) -> OutputWay {
+        gemini_output_way(request)
     }
 
     fn decoder(provider: &str, request: &LlmRequest) -> GeminiDecoder {

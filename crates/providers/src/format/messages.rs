@@ -2,9 +2,9 @@
 
 use turnwright_core::ErrorInfo;
 use turnwright_llm_stream::{
-    LlmRequest,
+    LlmRequest, OutputWay,
     classify::Secrets,
-    wire::messages::{MessagesDecoder, messages_body},
+    wire::messages::{MessagesDecoder, messages_body, messages_output_way},
 };
 
 use super::{Format, KeyHeader, sealed::Sealed};
@@ -36,6 +36,10 @@ impl Format for Messages {
 
     fn body(request: &LlmRequest) -> Result<Vec<u8>, ErrorInfo> {
         messages_body(request)
+    }
+
+    fn output_way(request: &LlmRequest) -> OutputWay {
+        messages_output_way(request)
     }
 
     fn decoder(provider: &str, request: &LlmRequest) -> MessagesDecoder {

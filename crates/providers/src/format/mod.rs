@@ -8,7 +8,7 @@ mod responses;
 
 use reqwest::Url;
 use turnwright_core::ErrorInfo;
-use turnwright_llm_stream::{LlmRequest, classify::Secrets, wire::WireDecoder};
+use turnwright_llm_stream::{LlmRequest, OutputWay, classify::Secrets, wire::WireDecoder};
 
 pub use chat::{Chat, ChatClient};
 pub use gemini::{Gemini, GeminiClient};
@@ -63,6 +63,12 @@ pub trait Format: sealed::Sealed + Send + Sync + 'static {
 
     #[doc(hidden)]
     fn body(request: &LlmRequest) -> Result<Vec<u8>, ErrorInfo>;
+
+    /// How the format brings a model to answer in the form of the request's output.
+    #[doc(hidden)]
+    fn output_way(_request: &LlmRequest) -> OutputWay {
+        OutputWay::OfferedTool
+    }
 
     #[doc(hidden)]
     fn decoder(provider: &str, request: &LlmRequest) -> Self::Decoder;

@@ -3,9 +3,9 @@
 use reqwest::Url;
 use turnwright_core::{ErrorInfo, ErrorKind};
 use turnwright_llm_stream::{
-    LlmRequest,
+    LlmRequest, OutputWay,
     classify::Secrets,
-    wire::ollama::{OllamaDecoder, ollama_body},
+    wire::ollama::{OllamaDecoder, ollama_body, ollama_output_way},
 };
 
 use super::{Format, sealed::Sealed};
@@ -41,6 +41,10 @@ impl Format for Ollama {
 
     fn body(request: &LlmRequest) -> Result<Vec<u8>, ErrorInfo> {
         ollama_body(request)
+    }
+
+    fn output_way(request: &LlmRequest) -> OutputWay {
+        ollama_output_way(request)
     }
 
     fn decoder(provider: &str, request: &LlmRequest) -> OllamaDecoder {

@@ -2,9 +2,9 @@
 
 use turnwright_core::ErrorInfo;
 use turnwright_llm_stream::{
-    LlmRequest,
+    LlmRequest, OutputWay,
     classify::Secrets,
-    wire::responses::{ResponsesDecoder, responses_body},
+    wire::responses::{ResponsesDecoder, responses_body, responses_output_way},
 };
 
 use super::{Format, sealed::Sealed};
@@ -33,6 +33,10 @@ impl Format for Responses {
 
     fn body(request: &LlmRequest) -> Result<Vec<u8>, ErrorInfo> {
         responses_body(request)
+    }
+
+    fn output_way(request: &LlmRequest) -> OutputWay {
+        responses_output_way(request)
     }
 
     fn decoder(provider: &str, request: &LlmRequest) -> ResponsesDecoder {

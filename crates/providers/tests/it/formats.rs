@@ -54,6 +54,19 @@ async fn ask<F: Format>(path: &str, model: &str, body: &str) -> (String, Vec<u8>
 }
 
 #[test]
+fn formats_say_how_an_answer_gets_its_form() {
+    use turnwright_llm_stream::{ModelHandle, OutputWay};
+    use turnwright_providers::{Chat, Gemini, Messages, Ollama, Responses};
+    fn way<F: Format>() -> OutputWay {
+        let client = HttpClient::<F>::builder().api_key("key-0123456789").build().unwrap();
+        ModelHandle::new(client, "m").client().dyn_output_way(&request())
+    }
+    let ways = [way::<Chat>(), way::<Responses>(), way::<Gemini>(), way::<Ollama>()];
+    assert_eq!(ways, [OutputWay::Native; 4]);
+    assert_eq!(way::<Messages>(), OutputWay::DemandedTool, "nothing strict was asked for");
+}
+
+#[test]
 fn responses_are_asked_for_and_read() {
     use turnwright_llm_stream::wire::responses::responses_body;
     use turnwright_providers::Responses;

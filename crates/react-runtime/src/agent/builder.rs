@@ -1,8 +1,9 @@
 //! Building agents.
 
+mod request;
+
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-use serde_json::{Map, Value};
 use turnwright_control::ControlChannel;
 use turnwright_core::Sources;
 use turnwright_hook::{HookRunner, HookSpec};
@@ -11,7 +12,7 @@ use turnwright_interceptor::{
     builtin::{ControlDrain, LlmCancel, ToolResultLimit, ToolTimeout},
     interceptor,
 };
-use turnwright_llm_stream::{LlmRequest, ModelHandle, ToolChoice};
+use turnwright_llm_stream::{LlmRequest, ModelHandle};
 
 use super::{
     Agent, AgentInner, RegisteredTool, Spawner,
@@ -112,12 +113,6 @@ impl AgentBuilder {
             #[cfg(feature = "commit-probe")]
             commit_probe: None,
         }
-    }
-
-    /// The system prompt. None by default.
-    pub fn instructions(mut self, text: impl Into<Arc<str>>) -> Self {
-        self.request.system = Some(text.into());
-        self
     }
 
     /// Adds a tool.
@@ -227,30 +222,6 @@ impl AgentBuilder {
     /// Time, ids and randomness. The machine's own by default.
     pub fn sources(mut self, sources: Sources) -> Self {
         self.sources = sources;
-        self
-    }
-
-    /// Which tools the model may or must call. Its own choice by default.
-    pub fn tool_choice(mut self, choice: ToolChoice) -> Self {
-        self.request.tool_choice = choice;
-        self
-    }
-
-    /// Sampling temperature. The provider's default when not set.
-    pub fn temperature(mut self, temperature: f64) -> Self {
-        self.request.temperature = Some(temperature);
-        self
-    }
-
-    /// The most tokens an answer may have. The provider's default when not set.
-    pub fn max_output_tokens(mut self, tokens: u64) -> Self {
-        self.request.max_output_tokens = Some(tokens);
-        self
-    }
-
-    /// Further fields of every request body.
-    pub fn extra(mut self, fields: Map<String, Value>) -> Self {
-        self.request.extra = fields;
         self
     }
 

@@ -1,8 +1,8 @@
 //! Firing points with what each of them is given.
 
 use turnwright_control::ControlError;
-use turnwright_core::{AgentResult, ErrorInfo};
-use turnwright_hook::{DecidedCall, Dispatch, HookPoint, LegEnd, ToolDecision};
+use turnwright_core::{AgentResult, ErrorInfo, Origin, Part};
+use turnwright_hook::{DecidedCall, Dispatch, HookPoint, LegEnd, ToolDecision, TurnAnswer};
 use turnwright_interceptor::Exit;
 use turnwright_llm_stream::LlmResponse;
 
@@ -11,6 +11,7 @@ use crate::{
     event::TurnEventKind,
     ledger::Leg,
     machine::{Fed, LegStop, Stop},
+    typed::AnswerCheck,
 };
 
 impl LegRt {
@@ -41,6 +42,7 @@ impl LegRt {
         let dispatch = Dispatch::new().log(&*self.ledger);
         let answer = self.or_cancel(self.agent.hooks.after_turn(&self.ctx, &mut result, dispatch)).await??;
         keep_streamed(&mut result, before);
+        let answer = if answer == TurnAnswer::Done { self.ask_for_repair(&result) } else { answer };
         let stop = Stop {
             reason: result.stop_reason,
             error: result.error.clone(),
@@ -63,6 +65,19 @@ impl LegRt {
             }
         });
         Ok(())
+    }
+
+    /// What becomes of a turn whose answer must have a form: one that has it is done; of another the model is told what
+    /// is wrong, in the same history, as long as there are repairs and attempts left.
+    fn ask_for_repair(&self, result: &AgentResult) -> TurnAnswer {
+        let Some(answer) = &self.answer else { return TurnAnswer::Done };
+        let Some(complaint) = answer.complaint(result) else { return TurnAnswer::Done };
+        if !self.ledger.read(|leg| leg.machine.has_attempt_left()) || !answer.take_repair(self.ctx.state()) {
+            return TurnAnswer::Done;
+        }
+        let origin = Origin::Hook(AnswerCheck::ORIGIN.into());
+        self.ledger.with(|leg| leg.land(vec![Part::text(complaint)], origin));
+        TurnAnswer::Continue
     }
 
     /// Fires a point of the unwinding: nothing races it, every hook runs, control errors are recorded.

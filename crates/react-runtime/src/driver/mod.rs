@@ -41,6 +41,7 @@ use crate::{
     machine::{Fed, Step, Stop},
     session::SessionInner,
     snapshot::TurnSnapshot,
+    typed::AnswerCheck,
 };
 
 /// How long work may take to let go after a cancel reached it as an error, before it is dropped.
@@ -69,6 +70,8 @@ pub(crate) struct LegRt {
     pub(crate) begun_from: Mutex<Option<TurnSnapshot>>,
     /// The chain of the iteration was left with the iteration open, by its core and not by a layer.
     pub(crate) is_iteration_open: AtomicBool,
+    /// The form that the turn's answer must have.
+    pub(crate) answer: Option<Arc<AnswerCheck>>,
     pub(crate) spawned: Spawned,
 }
 

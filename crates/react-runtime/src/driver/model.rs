@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use futures::StreamExt;
+use parking_lot::Mutex;
 use turnwright_core::{ErrorKind, TurnContext, history};
 use turnwright_interceptor::{CallState, Core, Exit, StreamCall, scope};
-use turnwright_llm_stream::{EventStream, LlmRequest, LlmResponse};
+use turnwright_llm_stream::{AnswerTool, EventStream, LlmRequest, LlmResponse, ModelHandle, ProgressSink};
 
 use super::LegRt;
 use crate::{ledger::Leg, machine::Fed};
@@ -16,6 +17,9 @@ impl LegRt {
         let history = self.ledger.read(Leg::history);
         let mut request = self.agent.request.clone();
         request.messages = history.messages;
+        if let Some(answer) = &self.answer {
+            request.output = Some(answer.output.clone());
+        }
         (request, history.revision)
     }
 
@@ -30,13 +34,51 @@ impl LegRt {
         history::check(request.messages.iter().map(|m| &**m))
             .map_err(|fault| Exit::failed(ErrorKind::InvalidHistory, fault.to_string()))?;
         let chain = &self.agent.interceptors.llm_call;
+        let once = goes_on_with_server_state(&request).then_some(
+            "the request goes on with a conversation that the server keeps, and may have been taken up by it",
+        );
         // Commits follow in the same poll in which the chain returns.
-        let end = match chain.call(&self.ctx, request, &ModelCore(self), None).await {
+        let end = match chain.call(&self.ctx, request, &ModelCore(self), once).await {
             Ok(response) => self.ledger.with(|leg| leg.model_answered(response)),
             Err(Exit::Failed(error)) => self.ledger.with(|leg| leg.model_failed(error)),
             Err(control) => return Err(control),
         };
         self.feed(Fed::Model(end))
+    }
+}
+
+/// Whether the server adds what is said to something it keeps. A failure then leaves open whether it did, so that asking
+/// again might say it twice.
+fn goes_on_with_server_state(request: &LlmRequest) -> bool {
+    const FIELDS: [&str; 3] = ["conversation", "conversation_id", "previous_response_id"];
+    FIELDS.iter().any(|name| request.extra.get(*name).is_some_and(|value| !value.is_null()))
+}
+
+impl LegRt {
+    /// Asks the model. Where its format knows no form of answers, it is asked to answer by a tool; what comes out is the
+    /// same, so that layers and history see one kind of answer, whoever gave it.
+    fn ask(&self, target: &ModelHandle, request: &LlmRequest) -> EventStream<'static> {
+        let (ctx, ledger) = (&self.ctx, self.ledger.clone());
+        if request.output.is_some() {
+            let mut by_tool = request.clone();
+            if let Some(tool) = AnswerTool::take(&mut by_tool, target.client()) {
+                let tool = Arc::new(Mutex::new(tool));
+                let shown = tool.clone();
+                let progress: ProgressSink = Arc::new(move |progress| {
+                    if shown.lock().is_of_other(&progress) {
+                        ledger.with(|leg| leg.tool_arrives(progress));
+                    }
+                });
+                let provider = target.client().dyn_stream(ctx, &by_tool);
+                let events = EventStream::provider(provider, ctx.cancel(), Some(progress));
+                return EventStream::layer(
+                    events.map(move |event| tool.lock().event(event)),
+                    "the answer tool",
+                );
+            }
+        }
+        let progress: ProgressSink = Arc::new(move |progress| ledger.with(|leg| leg.tool_arrives(progress)));
+        EventStream::provider(target.client().dyn_stream(ctx, request), ctx.cancel(), Some(progress))
     }
 }
 
@@ -57,15 +99,13 @@ impl Core<scope::LlmCall> for ModelCore<'_> {
         if let Some(cause) = ctx.cancel().cause() {
             return Err(Exit::Control(cause.into()));
         }
-        let ledger = rt.ledger.clone();
-        let progress = Arc::new(move |progress| ledger.with(|leg| leg.tool_arrives(progress)));
         let shared = StreamCall::new();
         let layers = rt.agent.interceptors.llm_stream.snapshot();
         // Whom a layer named is asked. A client that keeps what it was asked must not keep itself alive by it.
         let target = request.target.take().unwrap_or_else(|| rt.agent.model.clone());
-        let provider = target.client().dyn_stream(ctx, &request);
+        let provider_name = target.provider().to_owned();
+        let provider = rt.ask(&target, &request);
         request.target = Some(target);
-        let provider = EventStream::provider(provider, ctx.cancel(), Some(progress));
         let mut events = layers.wrap(ctx, &request, &shared, provider);
         while let Some(event) = events.next().await {
             if rt.ledger.with(|leg| leg.event(event)) {
@@ -80,7 +120,11 @@ impl Core<scope::LlmCall> for ModelCore<'_> {
         if let Some(cause) = ctx.cancel().cause() {
             return Err(Exit::Control(cause.into()));
         }
-        let mut response = rt.ledger.with(Leg::end_attempt).map_err(Exit::Failed)?;
+        let mut response = rt.ledger.with(Leg::end_attempt).map_err(|error| {
+            // Of a stream that just ended nobody but we know whose it was.
+            let is_nameless = error.kind == ErrorKind::Truncated && error.provider.is_none();
+            Exit::Failed(if is_nameless { error.provider(provider_name) } else { error })
+        })?;
         // A provider that does not say who answered was asked for this one.
         response.model.get_or_insert(request.model);
         Ok(response)

@@ -351,6 +351,11 @@ impl TurnMachine {
         self.iterations
     }
 
+    /// Whether AFTER_TURN could get a further attempt now without a renewal.
+    pub fn has_attempt_left(&self) -> bool {
+        self.failures < MAX_CONSECUTIVE_FAILURES && self.attempt < self.limits.attempts + self.renewals
+    }
+
     /// Where the turn stands, in the seed's words.
     pub fn node(&self) -> Node {
         match self.at {

@@ -160,7 +160,7 @@ impl TurnMachine {
         let allowed = match answer {
             TurnAnswer::Done => false,
             _ if self.failures >= MAX_CONSECUTIVE_FAILURES => false,
-            _ if self.attempt < self.limits.attempts + self.renewals => true,
+            _ if self.has_attempt_left() => true,
             TurnAnswer::Continue => false,
             TurnAnswer::ContinueAndRenew => {
                 let renewed = self.renewals < self.limits.renewals;

@@ -21,6 +21,7 @@ use crate::{
     machine::TurnMachine,
     queue::EventQueue,
     snapshot::TurnSnapshot,
+    typed::AnswerCheck,
 };
 
 /// What a user says.
@@ -90,7 +91,7 @@ impl Session {
     /// # Errors
     /// [`StartError`]; the session is as it was.
     pub fn start(&self, input: impl Into<Input>) -> Result<TurnHandle, StartError> {
-        self.start_run(CancelToken::new(), input.into())
+        self.start_run(CancelToken::new(), input.into(), None)
     }
 
     /// Starts a turn as a part of larger work: when `parent` is cancelled, so is the turn, for the same cause; nothing
@@ -107,10 +108,15 @@ impl Session {
         parent: &CancelToken,
         input: impl Into<Input>,
     ) -> Result<TurnHandle, StartError> {
-        self.start_run(parent.child(), input.into())
+        self.start_run(parent.child(), input.into(), None)
     }
 
-    fn start_run(&self, run_cancel: CancelToken, input: Input) -> Result<TurnHandle, StartError> {
+    pub(crate) fn start_run(
+        &self,
+        run_cancel: CancelToken,
+        input: Input,
+        answer: Option<Arc<AnswerCheck>>,
+    ) -> Result<TurnHandle, StartError> {
         let Input(parts) = input;
         if !is_sayable(&parts) {
             return Err(StartError::InvalidInput);
@@ -141,6 +147,7 @@ impl Session {
             started_at,
             state: TurnState::new(),
             run_cancel,
+            answer,
             cancelled: None,
             resolved: Vec::new(),
             begun_from: TurnSnapshot {
@@ -181,7 +188,7 @@ impl Session {
     /// # Errors
     /// [`StartError`]; the turn is as it was.
     pub fn resume(&self) -> Result<TurnHandle, StartError> {
-        self.next_leg(CancelToken::new(), None)
+        self.next_leg(CancelToken::new(), None, None)
     }
 
     /// As [`Session::resume`], as a part of larger work: see [`Session::start_under`].
@@ -189,7 +196,7 @@ impl Session {
     /// # Errors
     /// [`StartError`]; the turn is as it was.
     pub fn resume_under(&self, parent: &CancelToken) -> Result<TurnHandle, StartError> {
-        self.next_leg(parent.child(), None)
+        self.next_leg(parent.child(), None, None)
     }
 
     /// Ends the suspended or drained turn as cancelled. That is a leg of its own: the history is made legal, the owed
@@ -198,13 +205,14 @@ impl Session {
     /// # Errors
     /// [`StartError`]; the turn is as it was.
     pub fn cancel_parked(&self, cause: CancelCause) -> Result<TurnHandle, StartError> {
-        self.next_leg(CancelToken::new(), Some(cause))
+        self.next_leg(CancelToken::new(), Some(cause), None)
     }
 
-    fn next_leg(
+    pub(crate) fn next_leg(
         &self,
         run_cancel: CancelToken,
         cancelled: Option<CancelCause>,
+        answer: Option<Arc<AnswerCheck>>,
     ) -> Result<TurnHandle, StartError> {
         let agent = &self.0.agent;
         agent.spawn.check()?;
@@ -215,7 +223,8 @@ impl Session {
             return Err(StartError::Busy);
         }
         let snapshot = state.snapshot.clone().ok_or(StartError::NothingToResume)?;
-        let leg = NewLeg { run_cancel, ..next_leg(snapshot, state.messages.clone(), agent, cancelled, now)? };
+        let leg = next_leg(snapshot, state.messages.clone(), agent, cancelled, now)?;
+        let leg = NewLeg { run_cancel, answer, ..leg };
         state.busy = true;
         drop(state);
         drop(turnstile);
@@ -271,6 +280,7 @@ impl Session {
             not_begun: Mutex::default(),
             begun_from: Mutex::new(agent.store.is_some().then_some(new.begun_from)),
             is_iteration_open: AtomicBool::new(false),
+            answer: new.answer,
             spawned: Spawned::default(),
             agent: agent.clone(),
         });
@@ -307,6 +317,7 @@ struct NewLeg {
     started_at: Timestamp,
     state: TurnState,
     run_cancel: CancelToken,
+    answer: Option<Arc<AnswerCheck>>,
     cancelled: Option<CancelCause>,
     resolved: Vec<TurnEventKind>,
     /// What the leg goes on from, marked as running.
@@ -383,6 +394,7 @@ fn next_leg(
         started_at: snapshot.started_at,
         state: TurnState::restore(snapshot.state),
         run_cancel: CancelToken::new(),
+        answer: None,
         cancelled,
         resolved,
         begun_from,

@@ -10,4 +10,4 @@ mod request;
 mod template;
 
 pub use decode::ChatDecoder;
-pub use request::chat_body;
+pub use request::{chat_body, chat_output_way};

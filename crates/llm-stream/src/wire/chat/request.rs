@@ -6,9 +6,12 @@ use serde::{Serialize, Serializer, ser::SerializeSeq};
 use serde_json::{Value, json};
 use turnwright_core::{ErrorInfo, ErrorKind, ToolDefinition};
 
-use crate::{LlmRequest, ToolChoice, wire::fields::Fields};
+use crate::{LlmRequest, OutputSchema, OutputWay, ToolChoice, wire::fields::Fields};
 
 /// The body of a streaming chat completion request: UTF-8 JSON. Equal requests give equal bytes.
+///
+/// Servers of this format cache by themselves: [`LlmRequest::cache`] sends nothing. OpenAI finds its cache better with a
+/// key of your own, one a conversation: `prompt_cache_key` in the extra fields.
 ///
 /// The fields in [`LlmRequest::extra`] come last and replace the serializer's own of the same name. Histories that
 /// no server accepts are mended, not refused: arguments that are not a JSON object go out as an object that holds
@@ -19,6 +22,11 @@ use crate::{LlmRequest, ToolChoice, wire::fields::Fields};
 pub fn chat_body(request: &LlmRequest) -> Result<Vec<u8>, ErrorInfo> {
     let failed = |e| ErrorInfo::new(ErrorKind::Internal, format!("the request cannot be serialized: {e}"));
     serde_json::to_vec(&Body(request)).map_err(failed)
+}
+
+/// How the format brings a model to answer in the form of [`LlmRequest::output`]: by itself.
+pub fn chat_output_way(request: &LlmRequest) -> OutputWay {
+    if request.is_output_by_tool() { OutputWay::DemandedTool } else { OutputWay::Native }
 }
 
 struct Body<'a>(&'a LlmRequest);
@@ -32,13 +40,16 @@ impl Serialize for Body<'_> {
         if !request.tools.is_empty() {
             body.put("tools", &Tools(request))?;
             body.put_some("tool_choice", choice(&request.tool_choice).as_ref())?;
+            body.put_some("parallel_tool_calls", request.parallel_tool_calls.as_ref())?;
         }
         // Not `max_completion_tokens`: the servers that copy the format know only this one.
         body.put_some("max_tokens", request.max_output_tokens.as_ref())?;
         body.put_some("temperature", request.temperature.as_ref())?;
+        body.put_some("top_p", request.top_p.as_ref())?;
         if !request.stop.is_empty() {
             body.put("stop", &request.stop)?;
         }
+        body.put_some("response_format", request.output.as_deref().map(format).as_ref())?;
         body.put("stream", &true)?;
         body.put("stream_options", &json!({ "include_usage": true }))?;
         body.end()
@@ -94,6 +105,11 @@ fn choice(choice: &ToolChoice) -> Option<Value> {
         ToolChoice::Required => Some("required".into()),
         ToolChoice::Tool(name) => Some(json!({ "type": "function", "function": { "name": name } })),
     }
+}
+
+fn format(output: &OutputSchema) -> Value {
+    let OutputSchema { name, schema, strict, .. } = output;
+    json!({ "type": "json_schema", "json_schema": { "name": name, "schema": schema, "strict": strict } })
 }
 
 #[cfg(test)]

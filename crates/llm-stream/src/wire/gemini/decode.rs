@@ -1,18 +1,17 @@
 //! The decoder.
 
-use serde::de::IgnoredAny;
-use turnwright_core::{CallId, ErrorInfo, ErrorKind, TokenUsage};
+use turnwright_core::{ErrorInfo, TokenUsage};
 
 use super::{array::ArrayFramer, calls::Calls, chunk::Chunk, usage::Usage};
 use crate::{
-    Finish, FinishReason, LlmEvent, LlmRequest, StreamItem,
-    classify::{self, Secrets},
+    FinishReason, LlmRequest, StreamItem,
+    classify::Secrets,
     sse::{Frame, SseFramer},
     wire::{
         WireDecoder,
-        events::{broken, invalid, is_done_mark},
         finish::Reasons,
-        list,
+        head::{Head, taken_ids, truncated},
+        sse_decoder::{Answer, take},
     },
 };
 
@@ -27,13 +26,13 @@ mod take;
 /// back with a part (a signature, the server's id of a call), and parts that only the server can read (code it ran), are
 /// in [`crate::ReasoningDelta::opaque`], under `gemini_part`. Images and files in an answer are skipped.
 ///
-/// A prompt that was blocked is a failure of kind [`ErrorKind::ContentFilter`] whose code is the reason. The format has
+/// A prompt that was blocked is a failure of kind [`turnwright_core::ErrorKind::ContentFilter`] whose code is the reason. The format has
 /// no end mark: the answer is over when the body is. Memory is bounded by the caps in [`crate::wire`] and those of the
 /// framer.
 #[derive(Debug)]
 pub struct GeminiDecoder {
     framing: Framing,
-    state: State,
+    answer: State,
 }
 
 /// How the body is framed, which its first byte tells.
@@ -46,56 +45,36 @@ enum Framing {
 
 #[derive(Debug)]
 struct State {
-    provider: String,
-    response_id: Option<String>,
-    model: Option<String>,
+    head: Head,
     calls: Calls,
     figures: Usage,
     usage: Option<TokenUsage>,
     finish: Reasons,
-    secrets: Secrets,
-    done: bool,
 }
 
 impl GeminiDecoder {
     /// A decoder for one answer. `provider` is the name errors will show.
     pub fn new(provider: impl Into<String>) -> Self {
-        Self::with_calls(provider.into(), Calls::default())
+        Self::for_request(provider, &LlmRequest::default())
     }
 
     /// A decoder for the answer to this request: its calls get ids that no call of the conversation has, since most
     /// servers give none.
     pub fn for_request(provider: impl Into<String>, request: &LlmRequest) -> Self {
-        let ids = request.messages.iter().flat_map(|m| m.tool_calls()).map(|call| CallId::clone(&call.id));
-        Self::with_calls(provider.into(), Calls::avoiding(ids.collect()))
+        Self { framing: Framing::Unknown, answer: State::new(Head::new(provider.into()), request) }
     }
 
     /// The same decoder, which takes these secrets out of errors that the stream reports.
     #[must_use]
     pub fn redacting(mut self, secrets: Secrets) -> Self {
-        self.state.secrets = secrets;
+        self.answer.head.redact(secrets);
         self
-    }
-
-    fn with_calls(provider: String, calls: Calls) -> Self {
-        let state = State {
-            provider,
-            response_id: None,
-            model: None,
-            calls,
-            figures: Usage::default(),
-            usage: None,
-            finish: Reasons::default(),
-            secrets: Secrets::default(),
-            done: false,
-        };
-        Self { framing: Framing::Unknown, state }
     }
 }
 
 impl WireDecoder for GeminiDecoder {
     fn feed(&mut self, mut bytes: &[u8], out: &mut Vec<StreamItem>) {
-        if self.state.done {
+        if self.answer.head.is_done() {
             return;
         }
         if matches!(self.framing, Framing::Unknown) {
@@ -111,40 +90,42 @@ impl WireDecoder for GeminiDecoder {
                 _ => Framing::Events(SseFramer::new()),
             };
         }
-        let state = &mut self.state;
+        let answer = &mut self.answer;
         let result = match &mut self.framing {
             Framing::Unknown => Ok(false),
             Framing::Events(framer) => {
-                framer.feed(bytes, |frame| state.frame(frame, false, out)).map(|()| false)
+                framer.feed(bytes, |frame| take(answer, frame, false, out)).map(|()| false)
             }
-            Framing::Array(framer) => framer.feed(bytes, |element| state.chunk(element, true, false, out)),
+            Framing::Array(framer) => {
+                framer.feed(bytes, |element| take(answer, Frame::Bare(element), false, out))
+            }
         };
         match result {
             Ok(false) => {}
-            Ok(true) => self.state.end(out),
-            Err(error) => self.state.fail(error, out),
+            Ok(true) => self.answer.end(out),
+            Err(error) => self.answer.head.fail(error, out),
         }
     }
 
     fn end(&mut self, out: &mut Vec<StreamItem>) {
-        if self.state.done {
+        if self.answer.head.is_done() {
             return;
         }
-        let state = &mut self.state;
+        let answer = &mut self.answer;
         if let Framing::Events(framer) = &mut self.framing
-            && let Err(error) = framer.end(|frame| state.frame(frame, true, out))
+            && let Err(error) = framer.end(|frame| take(answer, frame, true, out))
         {
-            self.state.fail(error, out);
+            self.answer.head.fail(error, out);
         }
-        self.state.end(out);
+        self.answer.end(out);
     }
 
     fn is_done(&self) -> bool {
-        self.state.done
+        self.answer.head.is_done()
     }
 
     fn finish_seen(&self) -> bool {
-        self.state.finish.is_seen()
+        self.answer.finish.is_seen()
     }
 
     fn progress(&self) -> u64 {
@@ -156,62 +137,49 @@ impl WireDecoder for GeminiDecoder {
     }
 }
 
-impl State {
-    /// Takes a frame. `last` says that the input ended in it, so that it may be cut.
-    fn frame(&mut self, frame: Frame<'_>, last: bool, out: &mut Vec<StreamItem>) {
-        match frame {
-            Frame::Event { name: b"error", data } => self.fail(self.reported(data), out),
-            Frame::Event { data, .. } => match data.trim_ascii() {
-                [] => {}
-                // The format knows none; proxies add it.
-                data if is_done_mark(data) => self.end(out),
-                data => self.chunk(data, false, last, out),
-            },
-            Frame::Bare(markup @ [b'<', ..]) => self.fail(self.reported(markup), out),
-            Frame::Bare(json) => self.chunk(json, true, last, out),
+impl Answer for State {
+    fn new(head: Head, request: &LlmRequest) -> Self {
+        Self {
+            head,
+            calls: Calls::avoiding(taken_ids(request)),
+            figures: Usage::default(),
+            usage: None,
+            finish: Reasons::default(),
         }
     }
 
-    fn chunk(&mut self, data: &[u8], bare: bool, last: bool, out: &mut Vec<StreamItem>) {
-        if self.done {
-            return;
-        }
-        match self.json(data, bare, out) {
-            Ok(()) => {}
-            // The chunk was cut: the end of the stream says the rest.
-            Err(error) if last && error.kind == ErrorKind::Decode => {}
-            Err(error) => self.fail(error, out),
-        }
+    fn head(&self) -> &Head {
+        &self.head
     }
 
-    fn json(&mut self, data: &[u8], bare: bool, out: &mut Vec<StreamItem>) -> Result<(), ErrorInfo> {
-        let json = std::str::from_utf8(data).map_err(|_| broken("is not valid UTF-8"))?;
-        // An array would be read as the fields of a chunk in their order. Here it holds an error, as a string does.
-        if !json.starts_with('{') {
-            return match serde_json::from_str::<IgnoredAny>(json) {
-                Ok(_) if json.starts_with(['[', '"']) => Err(self.reported(data)),
-                Ok(_) => Err(broken("is no JSON object")),
-                Err(e) => Err(invalid(&e)),
-            };
-        }
-        let chunk = serde_json::from_str::<Chunk<'_>>(json)
-            .map_err(|e| list::too_long(&e).unwrap_or_else(|| invalid(&e)))?;
+    fn head_mut(&mut self) -> &mut Head {
+        &mut self.head
+    }
+
+    fn data(
+        &mut self,
+        _name: &[u8],
+        json: &str,
+        bare: bool,
+        _last: bool,
+        out: &mut Vec<StreamItem>,
+    ) -> Result<(), ErrorInfo> {
+        let chunk = self.head.object::<Chunk<'_>>(json)?;
         self.take(&chunk, json, bare, out)
     }
 
-    /// The error that this data reports.
-    fn reported(&self, data: &[u8]) -> ErrorInfo {
-        classify::in_stream(&self.provider, data, &self.secrets)
+    /// The format knows none; proxies add it.
+    fn done_mark(&mut self, out: &mut Vec<StreamItem>) -> Result<(), ErrorInfo> {
+        self.end(out);
+        Ok(())
     }
 
-    /// Ends the answer with what is known of it.
     fn end(&mut self, out: &mut Vec<StreamItem>) {
-        if self.done {
+        if self.head.is_done() {
             return;
         }
         let Some((reason, raw)) = self.finish.is_seen().then(|| self.finish.take()).flatten() else {
-            let message = "the stream ended before the answer was finished";
-            return self.fail(ErrorInfo::new(ErrorKind::Truncated, message), out);
+            return self.head.fail(truncated(), out);
         };
         self.calls.close(reason == FinishReason::Stop, out);
         let reason = match reason {
@@ -219,21 +187,11 @@ impl State {
             FinishReason::Stop if !self.calls.is_empty() => FinishReason::ToolCalls,
             reason => reason,
         };
-        self.done = true;
-        let finish = Finish {
-            reason,
-            raw_reason: Some(raw),
-            model: self.model.take(),
-            response_id: self.response_id.take(),
-        };
-        out.push(LlmEvent::Finish(Box::new(finish)).into());
+        self.head.finish(reason, Some(raw), out);
     }
 
-    fn fail(&mut self, error: ErrorInfo, out: &mut Vec<StreamItem>) {
-        if !std::mem::replace(&mut self.done, true) {
-            let error = if error.provider.is_some() { error } else { error.provider(self.provider.as_str()) };
-            out.push(LlmEvent::failure(error).into());
-        }
+    fn finish_seen(&self) -> bool {
+        self.finish.is_seen()
     }
 }
 

@@ -12,4 +12,4 @@ mod request;
 mod usage;
 
 pub use decode::GeminiDecoder;
-pub use request::gemini_body;
+pub use request::{gemini_body, gemini_output_way};

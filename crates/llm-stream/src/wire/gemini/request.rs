@@ -3,14 +3,17 @@
 mod contents;
 
 use serde::{Serialize, Serializer};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use turnwright_core::{ErrorInfo, ErrorKind, ToolDefinition};
 
 use self::contents::Contents;
-use crate::{LlmRequest, ToolChoice, wire::fields::Fields};
+use crate::{LlmRequest, OutputWay, ToolChoice, wire::fields::Fields};
 
 /// The body of a `streamGenerateContent` request: UTF-8 JSON. Equal requests give equal bytes. The model is no part of
 /// it: it stands in the path, as `alt=sse` does.
+///
+/// The format has no word for [`LlmRequest::parallel_tool_calls`]: it sends nothing. [`LlmRequest::cache`] sends nothing
+/// either, as the servers cache by themselves. Models before Gemini 3 refuse [`LlmRequest::output`] beside tools.
 ///
 /// The fields in [`LlmRequest::extra`] come last and replace the serializer's own of the same name; those of a
 /// `generationConfig` there replace the single fields of the serializer's own. Histories that no server accepts are
@@ -31,14 +34,20 @@ pub fn gemini_body(request: &LlmRequest) -> Result<Vec<u8>, ErrorInfo> {
     serde_json::to_vec(&Body(request)).map_err(failed)
 }
 
+/// How the format brings a model to answer in the form of [`LlmRequest::output`]: by itself where there are no tools, else
+/// by a tool, since most models refuse both.
+pub fn gemini_output_way(request: &LlmRequest) -> OutputWay {
+    let is_native = request.tools.is_empty() && !request.is_output_by_tool();
+    if is_native { OutputWay::Native } else { OutputWay::DemandedTool }
+}
+
 struct Body<'a>(&'a LlmRequest);
 
 impl Serialize for Body<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut request = self.0.clone();
-        let config = config(&mut request);
-        let Contents { system, contents } = Contents::of(self.0);
-        let mut body = Fields::new(serializer.serialize_map(None)?, &request);
+        let request = self.0;
+        let Contents { system, contents } = Contents::of(request);
+        let mut body = Fields::new(serializer.serialize_map(None)?, request);
         if !system.is_empty() {
             let parts: Vec<_> = system.iter().map(|text| json!({ "text": text })).collect();
             body.put("systemInstruction", &json!({ "parts": parts }))?;
@@ -49,28 +58,23 @@ impl Serialize for Body<'_> {
             body.put("tools", &[Tools { declarations }])?;
             body.put_some("toolConfig", choice(&request.tool_choice).as_ref())?;
         }
-        if !config.is_empty() {
-            body.put("generationConfig", &config)?;
-        }
+        body.put_merged("generationConfig", config(request))?;
         body.end()
     }
 }
 
-/// How to generate: the serializer's own fields, and over them those of the request, which it has no more then.
-fn config(request: &mut LlmRequest) -> Map<String, Value> {
-    let own = [
+/// How to generate, as far as the request says.
+fn config(request: &LlmRequest) -> [(&'static str, Option<Value>); 6] {
+    let schema = request.output.as_ref().map(|output| output.schema.clone());
+    [
         ("temperature", request.temperature.map(Value::from)),
+        ("topP", request.top_p.map(Value::from)),
         ("maxOutputTokens", request.max_output_tokens.map(Value::from)),
         ("stopSequences", (!request.stop.is_empty()).then(|| request.stop.as_slice().into())),
-    ];
-    let own = own.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?)));
-    let mut config = Map::from_iter(own);
-    if let Some(Value::Object(_)) = request.extra.get("generationConfig")
-        && let Some(Value::Object(extra)) = request.extra.remove("generationConfig")
-    {
-        config.extend(extra);
-    }
-    config
+        ("responseMimeType", schema.is_some().then(|| "application/json".into())),
+        // Not `responseSchema`, which takes only some of JSON schema.
+        ("responseJsonSchema", schema),
+    ]
 }
 
 #[derive(Serialize)]

@@ -10,4 +10,4 @@ mod request;
 mod usage;
 
 pub use decode::MessagesDecoder;
-pub use request::{DEFAULT_MAX_TOKENS, messages_body};
+pub use request::{DEFAULT_MAX_TOKENS, messages_body, messages_output_way};

@@ -6,7 +6,7 @@ mod lines;
 mod request;
 
 pub use decode::OllamaDecoder;
-pub use request::ollama_body;
+pub use request::{ollama_body, ollama_output_way};
 
 /// Under which key it is marked that a model of this format thought something, in [`crate::ReasoningDelta::opaque`].
 const THINKING: &str = "ollama_thinking";

@@ -3,12 +3,15 @@
 mod messages;
 
 use serde::{Serialize, Serializer};
-use serde_json::{Map, Value};
+use serde_json::Value;
 use turnwright_core::{ErrorInfo, ErrorKind, ToolDefinition};
 
-use crate::{LlmRequest, ToolChoice, wire::fields::Fields};
+use crate::{LlmRequest, OutputWay, ToolChoice, wire::fields::Fields};
 
 /// The body of a streaming request to Ollama's `/api/chat`: UTF-8 JSON. Equal requests give equal bytes.
+///
+/// The format has no word for [`LlmRequest::parallel_tool_calls`]: it sends nothing. [`LlmRequest::cache`] sends nothing
+/// either, as the server caches by itself. With an [`LlmRequest::output`] the model can give nothing but that: no call.
 ///
 /// The fields in [`LlmRequest::extra`] come last and replace the serializer's own of the same name; those of `options`
 /// there replace the single fields of the serializer's own. Histories that no server accepts are mended, not refused:
@@ -23,50 +26,48 @@ use crate::{LlmRequest, ToolChoice, wire::fields::Fields};
 pub fn ollama_body(request: &LlmRequest) -> Result<Vec<u8>, ErrorInfo> {
     let demands_call = matches!(request.tool_choice, ToolChoice::Required | ToolChoice::Tool(_));
     if demands_call && !request.tools.is_empty() {
-        let message = "Ollama's format cannot demand a tool call: use the tool choice `auto`, or a `format` in the \
-                       request's extra fields for structured answers";
+        let message = "Ollama's format cannot demand a tool call: use the tool choice `auto`, or the request's `output` \
+                       for structured answers";
         return Err(ErrorInfo::new(ErrorKind::InvalidRequest, message));
     }
     let failed = |e| ErrorInfo::new(ErrorKind::Internal, format!("the request cannot be serialized: {e}"));
     serde_json::to_vec(&Body(request)).map_err(failed)
 }
 
+/// How the format brings a model to answer in the form of [`LlmRequest::output`]: by itself where there are no tools, else
+/// by a tool, which cannot be demanded.
+pub fn ollama_output_way(request: &LlmRequest) -> OutputWay {
+    let is_native = request.tools.is_empty() && !request.is_output_by_tool();
+    if is_native { OutputWay::Native } else { OutputWay::OfferedTool }
+}
+
 struct Body<'a>(&'a LlmRequest);
 
 impl Serialize for Body<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut request = self.0.clone();
-        let options = options(&mut request);
-        let mut body = Fields::new(serializer.serialize_map(None)?, &request);
+        let request = self.0;
+        let mut body = Fields::new(serializer.serialize_map(None)?, request);
         body.put("model", &request.model)?;
-        body.put("messages", &messages::of(self.0))?;
+        body.put("messages", &messages::of(request))?;
         if !request.tools.is_empty() && request.tool_choice != ToolChoice::None {
             let tools: Vec<_> = request.tools.iter().map(|tool| Tool::of(tool)).collect();
             body.put("tools", &tools)?;
         }
-        if !options.is_empty() {
-            body.put("options", &options)?;
-        }
+        body.put_some("format", request.output.as_ref().map(|output| &output.schema).as_ref())?;
+        body.put_merged("options", options(request))?;
         body.put("stream", &true)?;
         body.end()
     }
 }
 
-/// How to generate: the serializer's own fields, and over them those of the request, which it has no more then.
-fn options(request: &mut LlmRequest) -> Map<String, Value> {
-    let own = [
+/// How to generate, as far as the request says.
+fn options(request: &LlmRequest) -> [(&'static str, Option<Value>); 4] {
+    [
         ("temperature", request.temperature.map(Value::from)),
+        ("top_p", request.top_p.map(Value::from)),
         ("num_predict", request.max_output_tokens.map(Value::from)),
         ("stop", (!request.stop.is_empty()).then(|| request.stop.as_slice().into())),
-    ];
-    let own = own.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?)));
-    let mut options = Map::from_iter(own);
-    if let Some(Value::Object(_)) = request.extra.get("options")
-        && let Some(Value::Object(extra)) = request.extra.remove("options")
-    {
-        options.extend(extra);
-    }
-    options
+    ]
 }
 
 #[derive(Serialize)]

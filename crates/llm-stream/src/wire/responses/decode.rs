@@ -1,16 +1,14 @@
 //! The decoder.
 
-use serde::de::IgnoredAny;
-use turnwright_core::{CallId, ErrorInfo, ErrorKind, TokenUsage};
+use turnwright_core::{ErrorInfo, TokenUsage};
 
 use super::{calls::Calls, event::Event, items::Items};
 use crate::{
-    LlmEvent, LlmRequest, StreamItem,
-    classify::{self, Secrets},
-    sse::{Frame, SseFramer},
+    LlmRequest, StreamItem,
     wire::{
-        WireDecoder,
-        events::{broken, invalid, is_done_mark},
+        SseDecoder,
+        head::{Head, taken_ids, truncated},
+        sse_decoder::Answer,
         text::nonempty,
     },
 };
@@ -29,17 +27,15 @@ mod take;
 ///
 /// The stream ends with its last event, `response.completed` or another; an end mark without it is no end. Memory is
 /// bounded by the caps in [`crate::wire`] and those of the framer.
-#[derive(Debug)]
-pub struct ResponsesDecoder {
-    framer: SseFramer,
-    state: State,
-}
+///
+/// Made for a request, it takes an answer of as many tokens as that allows for one that was cut, since some servers call
+/// it complete.
+pub type ResponsesDecoder = SseDecoder<State>;
 
+/// What came of an answer.
 #[derive(Debug)]
-struct State {
-    provider: String,
-    response_id: Option<String>,
-    model: Option<String>,
+pub struct State {
+    head: Head,
     items: Items,
     calls: Calls,
     usage: Option<TokenUsage>,
@@ -50,151 +46,56 @@ struct State {
     created: bool,
     /// Whether anything of the answer came.
     said: bool,
-    secrets: Secrets,
-    done: bool,
 }
 
-impl ResponsesDecoder {
-    /// A decoder for one answer. `provider` is the name errors will show.
-    pub fn new(provider: impl Into<String>) -> Self {
-        Self::with_calls(provider.into(), Calls::default())
-    }
-
-    /// A decoder for the answer to this request: its calls get ids that no call of the conversation has, since some
-    /// servers count from one in each answer. An answer of as many tokens as the request allows counts as cut, since
-    /// some servers call it complete.
-    pub fn for_request(provider: impl Into<String>, request: &LlmRequest) -> Self {
-        let ids = request.messages.iter().flat_map(|m| m.tool_calls()).map(|call| CallId::clone(&call.id));
-        let mut decoder = Self::with_calls(provider.into(), Calls::avoiding(ids.collect()));
+impl Answer for State {
+    fn new(head: Head, request: &LlmRequest) -> Self {
         let limit = request.extra.get("max_output_tokens").and_then(serde_json::Value::as_u64);
-        decoder.state.output_limit = limit.or(request.max_output_tokens);
-        decoder
-    }
-
-    /// The same decoder, which takes these secrets out of errors that the stream reports.
-    #[must_use]
-    pub fn redacting(mut self, secrets: Secrets) -> Self {
-        self.state.secrets = secrets;
-        self
-    }
-
-    fn with_calls(provider: String, calls: Calls) -> Self {
-        let state = State {
-            provider,
-            response_id: None,
-            model: None,
+        Self {
+            head,
             items: Items::default(),
-            calls,
+            calls: Calls::avoiding(taken_ids(request)),
             usage: None,
-            output_limit: None,
+            output_limit: limit.or(request.max_output_tokens),
             refused: false,
             created: false,
             said: false,
-            secrets: Secrets::default(),
-            done: false,
-        };
-        Self { framer: SseFramer::new(), state }
-    }
-}
-
-impl WireDecoder for ResponsesDecoder {
-    fn feed(&mut self, bytes: &[u8], out: &mut Vec<StreamItem>) {
-        if self.state.done {
-            return;
-        }
-        let state = &mut self.state;
-        if let Err(error) = self.framer.feed(bytes, |frame| state.frame(frame, false, out)) {
-            self.state.fail(error, out);
         }
     }
 
-    fn end(&mut self, out: &mut Vec<StreamItem>) {
-        if self.state.done {
-            return;
-        }
-        let state = &mut self.state;
-        if let Err(error) = self.framer.end(|frame| state.frame(frame, true, out)) {
-            self.state.fail(error, out);
-        }
-        // Does nothing when what was left ended it.
-        self.state.fail(truncated(), out);
+    fn head(&self) -> &Head {
+        &self.head
     }
 
-    fn is_done(&self) -> bool {
-        self.state.done
-    }
-
-    /// Never before [`Self::is_done`]: the finish reason and the usage come in the last event.
-    fn finish_seen(&self) -> bool {
-        self.state.done
-    }
-
-    fn progress(&self) -> u64 {
-        self.framer.progress()
-    }
-}
-
-impl State {
-    /// Takes a frame. `last` says that the input ended in it, so that it may be cut.
-    fn frame(&mut self, frame: Frame<'_>, last: bool, out: &mut Vec<StreamItem>) {
-        if self.done {
-            return;
-        }
-        let result = match frame {
-            Frame::Event { name, data } => match data.trim_ascii() {
-                [] if name != b"error" => Ok(()),
-                data if is_done_mark(data) => Err(truncated()),
-                data => self.data(std::str::from_utf8(name).unwrap_or_default(), data, false, out),
-            },
-            Frame::Bare(markup @ [b'<', ..]) => Err(self.reported(markup)),
-            Frame::Bare(json) => self.data("", json, true, out),
-        };
-        match result {
-            Ok(()) => {}
-            // The event was cut: the end of the stream says the rest.
-            Err(error) if last && error.kind == ErrorKind::Decode => {}
-            Err(error) => self.fail(error, out),
-        }
+    fn head_mut(&mut self) -> &mut Head {
+        &mut self.head
     }
 
     fn data(
         &mut self,
-        name: &str,
-        data: &[u8],
+        name: &[u8],
+        json: &str,
         bare: bool,
+        _last: bool,
         out: &mut Vec<StreamItem>,
     ) -> Result<(), ErrorInfo> {
-        if name == "error" {
-            return Err(self.reported(data));
-        }
-        let json = std::str::from_utf8(data).map_err(|_| broken("is not valid UTF-8"))?;
-        // An array would be read as the fields of an event in their order. Here it holds an error, as a string does.
-        if !json.starts_with('{') {
-            return match serde_json::from_str::<IgnoredAny>(json) {
-                Ok(_) => Err(self.reported(data)),
-                Err(e) => Err(invalid(&e)),
-            };
-        }
-        let event = serde_json::from_str::<Event<'_>>(json).map_err(|e| invalid(&e))?;
-        let kind = nonempty(event.kind).unwrap_or_else(|| name.into());
+        let event = self.head.object::<Event<'_>>(json)?;
+        let kind = nonempty(event.kind).unwrap_or_else(|| String::from_utf8_lossy(name));
         self.take(&kind, &event, json, bare, out)
     }
 
-    /// The error that this data reports.
-    fn reported(&self, data: &[u8]) -> ErrorInfo {
-        classify::in_stream(&self.provider, data, &self.secrets)
+    fn done_mark(&mut self, _out: &mut Vec<StreamItem>) -> Result<(), ErrorInfo> {
+        Err(truncated())
     }
 
-    fn fail(&mut self, error: ErrorInfo, out: &mut Vec<StreamItem>) {
-        if !std::mem::replace(&mut self.done, true) {
-            let error = if error.provider.is_some() { error } else { error.provider(self.provider.as_str()) };
-            out.push(LlmEvent::failure(error).into());
-        }
+    fn end(&mut self, out: &mut Vec<StreamItem>) {
+        self.head.fail(truncated(), out);
     }
-}
 
-fn truncated() -> ErrorInfo {
-    ErrorInfo::new(ErrorKind::Truncated, "the stream ended before the answer was finished")
+    /// Never before the end: the finish reason and the usage come in the last event.
+    fn finish_seen(&self) -> bool {
+        self.head.is_done()
+    }
 }
 
 #[cfg(test)]

@@ -140,6 +140,21 @@ impl Items {
         !has_other_index && !has_other_id
     }
 
+    /// Makes an item of no known kind one of this kind, if it is open and no call.
+    pub(super) fn becomes(&mut self, at: usize, kind: Kind, labels: Labels<'_>) -> bool {
+        let is_unknown = self.list[at].kind == Kind::Other && !self.list[at].done && self.fits(at, labels);
+        if is_unknown && !kind.is_call() {
+            self.list[at].kind = kind;
+        }
+        is_unknown && !kind.is_call()
+    }
+
+    /// Whether this is a message that was told whole by its end.
+    pub(super) fn is_told(&self, at: usize, labels: Labels<'_>) -> bool {
+        let item = &self.list[at];
+        item.kind == Kind::Message && item.done && self.fits(at, labels)
+    }
+
     /// Notes that a part of an item was said.
     pub(super) fn say(&mut self, at: usize, part: Option<u64>) -> Result<(), ErrorInfo> {
         let item = &mut self.list[at];

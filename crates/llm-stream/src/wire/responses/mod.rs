@@ -10,4 +10,4 @@ mod reasoning;
 mod request;
 
 pub use decode::ResponsesDecoder;
-pub use request::responses_body;
+pub use request::{responses_body, responses_output_way};

@@ -6,7 +6,7 @@ use serde::{Serialize, Serializer, ser::SerializeSeq};
 use serde_json::{Value, json};
 use turnwright_core::{ErrorInfo, ErrorKind, ToolDefinition};
 
-use crate::{LlmRequest, ToolChoice, wire::fields::Fields};
+use crate::{LlmRequest, OutputSchema, OutputWay, ToolChoice, wire::fields::Fields};
 
 /// The body of a streaming request in the Responses format: UTF-8 JSON. Equal requests give equal bytes.
 ///
@@ -15,7 +15,11 @@ use crate::{LlmRequest, ToolChoice, wire::fields::Fields};
 /// `"include": []` in [`LlmRequest::extra`] takes it back. [`LlmRequest::stop`] goes out as `stop`, which the format's
 /// inventor does not have and refuses; servers that copy the format take it.
 ///
-/// The fields in [`LlmRequest::extra`] come last and replace the serializer's own of the same name. Histories that no
+/// Servers of this format cache by themselves: [`LlmRequest::cache`] sends nothing. OpenAI finds its cache better with a
+/// key of your own, one a conversation: `prompt_cache_key` in the extra fields.
+///
+/// The fields in [`LlmRequest::extra`] come last and replace the serializer's own of the same name; those of a `text`
+/// there replace the single fields of the serializer's own. Histories that no
 /// server accepts are mended, not refused: arguments that are not a JSON object go out as an object that holds them, an
 /// interrupted answer as an element that says so, and ids of calls that are longer than the format's 64 bytes as shorter
 /// ones. Reasoning goes back whole where this format made it, the server can read it, and something of the same answer
@@ -26,6 +30,11 @@ use crate::{LlmRequest, ToolChoice, wire::fields::Fields};
 pub fn responses_body(request: &LlmRequest) -> Result<Vec<u8>, ErrorInfo> {
     let failed = |e| ErrorInfo::new(ErrorKind::Internal, format!("the request cannot be serialized: {e}"));
     serde_json::to_vec(&Body(request)).map_err(failed)
+}
+
+/// How the format brings a model to answer in the form of [`LlmRequest::output`]: by itself.
+pub fn responses_output_way(request: &LlmRequest) -> OutputWay {
+    if request.is_output_by_tool() { OutputWay::DemandedTool } else { OutputWay::Native }
 }
 
 struct Body<'a>(&'a LlmRequest);
@@ -40,12 +49,15 @@ impl Serialize for Body<'_> {
         if !request.tools.is_empty() {
             body.put("tools", &Tools(request))?;
             body.put_some("tool_choice", choice(&request.tool_choice).as_ref())?;
+            body.put_some("parallel_tool_calls", request.parallel_tool_calls.as_ref())?;
         }
         body.put_some("max_output_tokens", request.max_output_tokens.as_ref())?;
         body.put_some("temperature", request.temperature.as_ref())?;
+        body.put_some("top_p", request.top_p.as_ref())?;
         if !request.stop.is_empty() {
             body.put("stop", &request.stop)?;
         }
+        body.put_merged("text", [("format", request.output.as_deref().map(format))])?;
         body.put("store", &false)?;
         body.put("include", &["reasoning.encrypted_content"])?;
         body.put("stream", &true)?;
@@ -97,6 +109,11 @@ fn choice(choice: &ToolChoice) -> Option<Value> {
         ToolChoice::Required => Some("required".into()),
         ToolChoice::Tool(name) => Some(json!({ "type": "function", "name": name })),
     }
+}
+
+fn format(output: &OutputSchema) -> Value {
+    let OutputSchema { name, schema, strict, .. } = output;
+    json!({ "type": "json_schema", "name": name, "schema": schema, "strict": strict })
 }
 
 #[cfg(test)]

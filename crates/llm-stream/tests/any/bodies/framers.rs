@@ -69,8 +69,9 @@ fn by_the_standard(input: &[u8]) -> Option<Vec<Owned>> {
             None => (line, &b""[..]),
         };
         let value = value.strip_prefix(b" ").unwrap_or(value);
-        match (line.first(), field) {
-            (None, _) => end(&mut name, &mut data),
+        let unlike = line.iter().find(|byte| !matches!(byte, b' ' | b'\t'));
+        match (unlike, field) {
+            (None, _) if line.is_empty() => end(&mut name, &mut data),
             (Some(b'{' | b'[' | b'<'), _) => return None,
             (_, b"event") => name = value.to_vec(),
             (_, b"data") => match &mut data {

@@ -30,8 +30,9 @@ impl State {
         bare: bool,
         out: &mut Vec<StreamItem>,
     ) -> Result<(), ErrorInfo> {
-        self.response_id = self.response_id.take().or_else(|| nonempty(chunk.id).map(Into::into));
-        self.model = self.model.take().or_else(|| nonempty(chunk.model).map(Into::into));
+        let head = &mut self.head;
+        head.response_id = head.response_id.take().or_else(|| nonempty(chunk.id).map(Into::into));
+        head.model = head.model.take().or_else(|| nonempty(chunk.model).map(Into::into));
         let groq = chunk.x_groq.as_ref().and_then(|x| x.usage);
         self.take_usage(chunk.usage.and_then(usage_of).or_else(|| groq.and_then(usage_of)), out);
         let choices = chunk.choices.iter().flat_map(|c| c.first.iter().chain(&c.more));
@@ -42,7 +43,7 @@ impl State {
             self.choice(choice, chunk.id, error, out)?;
         }
         if error {
-            return Err(self.reported(json.as_bytes()));
+            return Err(self.head.reported(json.as_bytes()));
         }
         if bare && self.finish.is_seen() {
             self.close(out);
@@ -83,7 +84,7 @@ impl State {
         }
         if let (Some(raw), false) = (nonempty(choice.finish_reason), is_error) {
             if let (Some(error), false) = (failure_reason(&raw), self.finish.is_seen()) {
-                return Err(error.provider(self.provider.as_str()).code(raw));
+                return Err(error.provider(self.head.provider()).code(raw));
             }
             let reason = match (finish_reason(&raw), nonempty(choice.native_finish_reason)) {
                 // A router's word may hide that the answer was cut; the upstream's does not.

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
-use turnwright_core::{Message, MessageId, Part, Role, ToolCall};
+use turnwright_core::{ErrorKind, Message, MessageId, Part, Role, ToolCall};
 
 use super::*;
-use crate::{Assembler, LlmResponse, ToolProgress};
+use crate::{Assembler, Finish, LlmEvent, LlmResponse, ToolProgress, classify::Secrets, wire::WireDecoder};
 
 mod alike;
 mod calls;

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use serde_json::Map;
 use turnwright_core::{
     Concurrency, ImageRef, Interrupted, Message, MessageId, Part, Reasoning, Role, ToolCall, ToolResult,
 };
@@ -42,7 +41,6 @@ fn tool(name: &str) -> Arc<ToolDefinition> {
 fn full() -> LlmRequest {
     LlmRequest {
         model: "m".into(),
-        target: None,
         system: Some("be brief".into()),
         messages: vec![Arc::new(Message::user(id(), "hi"))],
         tools: [tool("t"), tool("u")].into(),
@@ -50,8 +48,7 @@ fn full() -> LlmRequest {
         temperature: Some(0.5),
         max_output_tokens: Some(9),
         stop: vec!["END".into()],
-        extra: Map::new(),
-        attempt: 1,
+        ..LlmRequest::default()
     }
 }
 

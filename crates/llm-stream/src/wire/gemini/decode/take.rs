@@ -26,8 +26,9 @@ impl State {
         bare: bool,
         out: &mut Vec<StreamItem>,
     ) -> Result<(), ErrorInfo> {
-        self.response_id = self.response_id.take().or_else(|| nonempty(chunk.response_id).map(Into::into));
-        self.model = self.model.take().or_else(|| nonempty(chunk.model_version).map(Into::into));
+        let head = &mut self.head;
+        head.response_id = head.response_id.take().or_else(|| nonempty(chunk.response_id).map(Into::into));
+        head.model = head.model.take().or_else(|| nonempty(chunk.model_version).map(Into::into));
         if let Some(usage) = chunk.usage_metadata.and_then(|raw| self.figures.merge(raw))
             && self.usage.replace(usage) != Some(usage)
         {
@@ -43,7 +44,7 @@ impl State {
             && chunk.usage_metadata.is_none()
             && chunk.response_id.is_none();
         if is_error || (bare && says_nothing) {
-            return Err(self.reported(json.as_bytes()));
+            return Err(self.head.reported(json.as_bytes()));
         }
         chunk.prompt_feedback.and_then(|raw| self.blocked(raw)).map_or(Ok(()), Err)
     }
@@ -58,7 +59,7 @@ impl State {
         };
         // Through the classifier, which caps and cleans the words.
         let error = json!({ "error": { "message": message, "code": reason } });
-        let mut error = self.reported(error.to_string().as_bytes());
+        let mut error = self.head.reported(error.to_string().as_bytes());
         (error.kind, error.retry) = (ErrorKind::ContentFilter, RetryAdvice::Never);
         Some(error)
     }

@@ -1,10 +1,10 @@
 //! Each quirk of the format, decoded whole, at every split, and one byte at a time.
 
 use serde_json::{Value, json};
-use turnwright_core::Part;
+use turnwright_core::{ErrorKind, Part};
 
 use super::*;
-use crate::{Assembler, LlmResponse, ToolProgress};
+use crate::{Assembler, Finish, LlmEvent, LlmResponse, ToolProgress, classify::Secrets};
 
 mod calls;
 mod endings;

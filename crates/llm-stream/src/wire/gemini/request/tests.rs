@@ -12,6 +12,7 @@ use crate::{
     Assembler, StreamItem,
     wire::{WireDecoder, chat::ChatDecoder, gemini::GeminiDecoder},
 };
+use serde_json::Map;
 
 mod kept;
 

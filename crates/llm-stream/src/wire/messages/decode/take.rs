@@ -8,7 +8,7 @@ use super::{
     State,
 };
 use crate::{
-    Finish, FinishReason, LlmEvent, StreamItem,
+    FinishReason, LlmEvent, StreamItem,
     wire::{
         events::{is_set, object},
         list::items_of,
@@ -44,16 +44,16 @@ impl State {
                 Ok(())
             }
             "ping" => Ok(()),
-            "error" => Err(self.reported(json.as_bytes())),
+            "error" => Err(self.head.reported(json.as_bytes())),
             // An answer that was not streamed.
             "message" => {
                 self.message(&serde_json::from_str(json).unwrap_or_default(), out)?;
                 self.close(out);
                 Ok(())
             }
-            _ if is_set(event.error) => Err(self.reported(json.as_bytes())),
+            _ if is_set(event.error) => Err(self.head.reported(json.as_bytes())),
             // What stands bare and is no answer holds nothing but an error.
-            _ if bare => Err(self.reported(json.as_bytes())),
+            _ if bare => Err(self.head.reported(json.as_bytes())),
             _ => Ok(()),
         }
     }
@@ -65,7 +65,7 @@ impl State {
     ) -> Result<(), ErrorInfo> {
         let message: RawMessage<'_> = object(message).unwrap_or_default();
         // A server may say twice that the answer begins, but not that another one does.
-        let known = self.response_id.as_deref();
+        let known = self.head.response_id.as_deref();
         let is_other = known.zip(nonempty(message.id)).is_some_and(|(known, id)| known != id);
         if std::mem::replace(&mut self.started, true) && (self.said || is_other) {
             let message = "a second answer began in the same stream";
@@ -87,9 +87,10 @@ impl State {
 
     /// Takes what an event says of the answer as a whole.
     fn describe(&mut self, message: &RawMessage<'_>, out: &mut Vec<StreamItem>) {
-        self.response_id = self.response_id.take().or_else(|| nonempty(message.id).map(Into::into));
+        let head = &mut self.head;
+        head.response_id = head.response_id.take().or_else(|| nonempty(message.id).map(Into::into));
         // A router says first what was asked for, and last what answered.
-        self.model = nonempty(message.model).map(Into::into).or_else(|| self.model.take());
+        head.model = nonempty(message.model).map(Into::into).or_else(|| head.model.take());
         if let Some(reason) = nonempty(message.stop_reason) {
             self.stopped.note(&reason);
         }
@@ -114,13 +115,6 @@ impl State {
             FinishReason::Stop if has_calls => FinishReason::ToolCalls,
             reason => reason,
         };
-        self.done = true;
-        let finish = Finish {
-            reason,
-            raw_reason: stopped.map(|(_, raw)| raw),
-            model: self.model.take(),
-            response_id: self.response_id.take(),
-        };
-        out.push(LlmEvent::Finish(Box::new(finish)).into());
+        self.head.finish(reason, stopped.map(|(_, raw)| raw), out);
     }
 }

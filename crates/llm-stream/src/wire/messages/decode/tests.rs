@@ -1,10 +1,13 @@
 //! Each quirk of the format, decoded whole, at every split, and one byte at a time.
 
 use serde_json::{Value, json};
-use turnwright_core::Part;
+use turnwright_core::{ErrorKind, Part};
 
 use super::*;
-use crate::{Assembler, Finish, FinishReason, LlmResponse, ToolProgress};
+use crate::{
+    Assembler, Finish, FinishReason, LlmEvent, LlmResponse, ToolProgress, classify::Secrets,
+    wire::WireDecoder,
+};
 
 mod calls;
 mod endings;

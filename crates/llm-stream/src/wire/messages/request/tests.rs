@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use serde_json::Map;
 use turnwright_core::{
     Concurrency, ImageRef, Interrupted, Message, MessageId, Part, Reasoning, Role, ToolCall, ToolResult,
 };
@@ -91,7 +90,6 @@ fn full() -> LlmRequest {
     };
     LlmRequest {
         model: "m".into(),
-        target: None,
         system: Some("be brief".into()),
         messages: vec![Arc::new(user("hi"))],
         tools: [Arc::new(tool)].into(),
@@ -99,8 +97,7 @@ fn full() -> LlmRequest {
         temperature: Some(0.5),
         max_output_tokens: Some(9),
         stop: vec!["END".into()],
-        extra: Map::new(),
-        attempt: 1,
+        ..LlmRequest::default()
     }
 }
 

@@ -8,6 +8,7 @@ use turnwright_core::{CallId, Message, Part, Role, ToolResult};
 use super::{
     super::reasoning::block_of,
     block::{Block, stray_result},
+    cache::{CacheMark, Marked},
     names::Ids,
 };
 use crate::{
@@ -168,23 +169,38 @@ impl<'a> Builder<'a> {
     }
 }
 
-impl Serialize for Turn<'_> {
+impl<'a> Turn<'a> {
+    /// As it is sent, with a mark on its last block if there is one.
+    pub(super) fn marked(&'a self, mark: Option<CacheMark>) -> impl Serialize {
+        MarkedTurn(self, mark)
+    }
+}
+
+struct MarkedTurn<'a>(&'a Turn<'a>, Option<CacheMark>);
+
+impl Serialize for MarkedTurn<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Self(Turn { is_assistant, results, blocks }, mark) = self;
         let mut turn = serializer.serialize_struct("Turn", 2)?;
-        turn.serialize_field("role", if self.is_assistant { "assistant" } else { "user" })?;
-        match (&*self.results, &*self.blocks) {
+        turn.serialize_field("role", if *is_assistant { "assistant" } else { "user" })?;
+        match (&**results, &**blocks, mark) {
             // Words alone go as a string, which every server takes.
-            ([], [Block::Text { text }]) => turn.serialize_field("content", text)?,
-            (results, blocks) => turn.serialize_field("content", &Blocks(results, blocks))?,
+            ([], [Block::Text { text }], None) => turn.serialize_field("content", text)?,
+            (results, blocks, mark) => turn.serialize_field("content", &Blocks(results, blocks, *mark))?,
         }
         turn.end()
     }
 }
 
-struct Blocks<'a>(&'a [Block<'a>], &'a [Block<'a>]);
+struct Blocks<'a>(&'a [Block<'a>], &'a [Block<'a>], Option<CacheMark>);
 
 impl Serialize for Blocks<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_seq(self.0.iter().chain(self.1))
+        let Self(results, blocks, mark) = self;
+        let count = results.len() + blocks.len();
+        let all = results.iter().chain(*blocks).enumerate();
+        serializer.collect_seq(
+            all.map(|(at, block)| Marked { block, cache_control: mark.filter(|_| at + 1 == count) }),
+        )
     }
 }

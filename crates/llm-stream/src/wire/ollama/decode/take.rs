@@ -11,7 +11,7 @@ use super::{
     State,
 };
 use crate::{
-    Finish, FinishReason, LlmEvent, ReasoningDelta, StreamItem, ToolProgress,
+    FinishReason, LlmEvent, ReasoningDelta, StreamItem, ToolProgress,
     wire::{
         finish::is_cut,
         limits::{MAX_ARGUMENT_BYTES, MAX_CALLS, MAX_LABEL_BYTES},
@@ -32,10 +32,10 @@ impl State {
         let is_error = line.error.is_some_and(|raw| !matches!(raw.get(), "null" | "false" | "\"\""));
         // What comes first and is nothing of an answer holds nothing but an error.
         if is_error || !(is_answer || self.began) {
-            return Err(self.reported(json.as_bytes()));
+            return Err(self.head.reported(json.as_bytes()));
         }
         self.began = true;
-        self.model = self.model.take().or_else(|| nonempty(line.model).map(Into::into));
+        self.head.model = self.head.model.take().or_else(|| nonempty(line.model).map(Into::into));
         self.thought(line.thinking, out);
         self.said(line.response, out);
         if let Some(message) = message {
@@ -145,9 +145,7 @@ impl State {
         if !is_cut(reason) {
             self.seal(out);
         }
-        self.done = true;
-        let finish = Finish { reason, raw_reason, model: self.model.take(), response_id: None };
-        out.push(LlmEvent::Finish(Box::new(finish)).into());
+        self.head.finish(reason, raw_reason, out);
     }
 }
 

@@ -101,7 +101,7 @@ fn a_choice_that_the_format_cannot_express_is_refused_with_a_hint() {
         let request = LlmRequest { tool_choice: tool_choice.clone(), ..full() };
         let error = ollama_body(&request).unwrap_err();
         assert_eq!(error.kind, ErrorKind::InvalidRequest);
-        assert!(error.message.contains("`format`"), "{error}");
+        assert!(error.message.contains("`output`"), "{error}");
         assert!(ollama_body(&LlmRequest { tools: [].into(), ..request }).is_ok());
     }
     let none = body(&LlmRequest { tool_choice: ToolChoice::None, ..full() });

@@ -49,6 +49,8 @@ impl State {
         let kind = Kind::of(&nonempty(item.kind).unwrap_or_default());
         let at = match self.items.find(labels) {
             Some(at) if self.items.get(at).kind == kind && self.is_open_or_same(at, labels, &item) => at,
+            // Its begin did not say what it is.
+            Some(at) if self.items.becomes(at, kind, labels) => at,
             _ => self.begin(kind, labels)?,
         };
         self.complete(at, &item, raw, out)

@@ -12,7 +12,7 @@ use super::{
     State,
 };
 use crate::{
-    Finish, FinishReason, LlmEvent, StreamItem,
+    FinishReason, LlmEvent, StreamItem,
     wire::{
         events::{is_set, object},
         list::items_of,
@@ -70,13 +70,13 @@ impl State {
             | "response.done"
             | "response.cancelled"
             | "response.canceled" => self.ended(kind, event, event.response, out),
-            "error" | "response.error" => Err(self.reported(json.as_bytes())),
+            "error" | "response.error" => Err(self.head.reported(json.as_bytes())),
             // What the server's own tools do, what is the same as in other events, and what came later than we.
             kind if kind.starts_with("response.") => Ok(()),
-            _ if is_set(event.error) => Err(self.reported(json.as_bytes())),
+            _ if is_set(event.error) => Err(self.head.reported(json.as_bytes())),
             _ if is_whole(event) => self.ended(kind, event, serde_json::from_str(json).ok(), out),
             // What stands bare and is no answer holds nothing but an error.
-            _ if bare => Err(self.reported(json.as_bytes())),
+            _ if bare => Err(self.head.reported(json.as_bytes())),
             _ => Ok(()),
         }
     }
@@ -90,6 +90,8 @@ impl State {
     ) -> Result<(), ErrorInfo> {
         let Some(text) = nonempty(text) else { return Ok(()) };
         let at = match self.items.find(labels) {
+            // All of it came with its end, before this piece.
+            Some(at) if !labels.id.is_empty() && self.items.is_told(at, labels) => return Ok(()),
             Some(at) => at,
             None => self.items.begin(Kind::Message, labels)?,
         };
@@ -173,9 +175,10 @@ impl State {
 
     /// Takes what an event says of the answer as a whole.
     fn describe(&mut self, response: &Response<'_>, out: &mut Vec<StreamItem>) {
-        self.response_id = self.response_id.take().or_else(|| nonempty(response.id).map(Into::into));
+        let head = &mut self.head;
+        head.response_id = head.response_id.take().or_else(|| nonempty(response.id).map(Into::into));
         // A router says first what was asked for, and last what answered.
-        self.model = nonempty(response.model).map(Into::into).or_else(|| self.model.take());
+        head.model = nonempty(response.model).map(Into::into).or_else(|| head.model.take());
         if let Some(usage) = response.usage.and_then(usage_of)
             && self.usage.replace(usage) != Some(usage)
         {
@@ -197,7 +200,7 @@ impl State {
             End::Finished(reason, raw_reason) => (reason, raw_reason),
             End::Failed => {
                 let error = response.error.or(event.error).filter(|error| is_set(Some(error)));
-                return Err(self.reported(error.map_or(b"" as &[u8], |error| error.get().as_bytes())));
+                return Err(self.head.reported(error.map_or(b"" as &[u8], |error| error.get().as_bytes())));
             }
             End::Cancelled => {
                 let error =
@@ -220,10 +223,7 @@ impl State {
             FinishReason::Stop if has_calls => FinishReason::ToolCalls,
             reason => reason,
         };
-        self.done = true;
-        let finish =
-            Finish { reason, raw_reason, model: self.model.take(), response_id: self.response_id.take() };
-        out.push(LlmEvent::Finish(Box::new(finish)).into());
+        self.head.finish(reason, raw_reason, out);
         Ok(())
     }
 

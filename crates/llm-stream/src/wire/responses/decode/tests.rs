@@ -1,10 +1,13 @@
 //! Each quirk of the format, decoded whole, at every split, and one byte at a time.
 
 use serde_json::{Value, json};
-use turnwright_core::Part;
+use turnwright_core::{ErrorKind, Part};
 
 use super::*;
-use crate::{Assembler, Finish, FinishReason, LlmResponse, ToolProgress};
+use crate::{
+    Assembler, Finish, FinishReason, LlmEvent, LlmResponse, ToolProgress, classify::Secrets,
+    wire::WireDecoder,
+};
 
 mod calls;
 mod endings;
@@ -196,7 +199,7 @@ fn keep_alives_are_no_progress() {
 }
 
 #[test]
-fn fault_e12_f8_f91_usage_is_taken_from_any_event_and_replaced() {
+fn fault_e12_f8_r6_91_usage_is_taken_from_any_event_and_replaced() {
     let usage = |output: u64| {
         json!({ "response": { "usage": {
         "input_tokens": 9, "input_tokens_details": { "cached_tokens": 4, "cache_write_tokens": 1 },

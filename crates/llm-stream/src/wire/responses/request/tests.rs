@@ -61,7 +61,6 @@ fn full() -> LlmRequest {
     };
     LlmRequest {
         model: "m".into(),
-        target: None,
         system: Some("be brief".into()),
         messages: vec![Arc::new(Message::user(id(), "hi"))],
         tools: [Arc::new(tool)].into(),
@@ -69,8 +68,7 @@ fn full() -> LlmRequest {
         temperature: Some(0.5),
         max_output_tokens: Some(9),
         stop: vec!["END".into()],
-        extra: Map::new(),
-        attempt: 1,
+        ..LlmRequest::default()
     }
 }
 

@@ -1,0 +1,116 @@
+//! The form of a type: its schema, and how its values are read out of a text.
+
+use schemars::{JsonSchema, generate::SchemaSettings};
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value, json, value::RawValue};
+use turnwright_llm_stream::OutputSchema;
+
+/// What holds a value whose type is no object: providers take objects only.
+const WRAPPER: &str = "answer";
+/// The longest complaint of the parser that is repeated: it may quote the answer.
+const MAX_FAULT_CHARS: usize = 500;
+
+/// How values of a type look.
+#[derive(Debug)]
+pub(super) struct Form {
+    pub(super) output: OutputSchema,
+    is_wrapped: bool,
+}
+
+impl Form {
+    pub(super) fn of<T: JsonSchema>() -> Self {
+        let settings = SchemaSettings::draft2020_12().with(|s| {
+            s.inline_subschemas = true;
+            s.meta_schema = None;
+        });
+        let mut schema = settings.into_generator().into_root_schema_for::<T>().to_value();
+        let is_object = schema.get("type").is_some_and(|kind| kind == "object")
+            && schema.get("oneOf").is_none()
+            && schema.get("anyOf").is_none();
+        if !is_object {
+            schema = wrapped(schema);
+        }
+        Self { output: OutputSchema::closed(&T::schema_name(), schema), is_wrapped: !is_object }
+    }
+
+    /// Reads a value out of an answer: JSON, alone, in a fence, or with words round it.
+    pub(super) fn read<T: DeserializeOwned>(&self, text: &str) -> Result<T, String> {
+        let mut fault = None;
+        for candidate in candidates(text) {
+            match self.read_json(candidate) {
+                Ok(value) => return Ok(value),
+                // What is wrong with the likeliest one is told.
+                Err(e) => _ = fault.get_or_insert(e),
+            }
+        }
+        let fault = fault.map_or_else(|| "it holds no JSON".into(), |e| e.to_string());
+        Err(fault.chars().take(MAX_FAULT_CHARS).collect())
+    }
+
+    fn read_json<T: DeserializeOwned>(&self, json: &str) -> Result<T, serde_json::Error> {
+        if self.is_wrapped
+            && let Ok(object) = serde_json::from_str::<Map<String, Value>>(json)
+            && object.contains_key(WRAPPER)
+        {
+            // Read again and not out of the map, for its numbers and for the place of a fault.
+            let inner: std::collections::BTreeMap<String, Box<RawValue>> = serde_json::from_str(json)?;
+            return serde_json::from_str(inner.get(WRAPPER).map_or("null", |value| value.get()));
+        }
+        serde_json::from_str(json)
+    }
+}
+
+fn wrapped(mut schema: Value) -> Value {
+    let definitions = schema.as_object_mut().and_then(|schema| schema.remove("$defs"));
+    let mut wrapper = json!({ "type": "object", "properties": {}, "required": [WRAPPER] });
+    redirect(&mut schema);
+    wrapper["properties"][WRAPPER] = schema;
+    if let Some(definitions) = definitions {
+        wrapper["$defs"] = definitions;
+    }
+    wrapper
+}
+
+/// The root of a schema that refers to itself is no longer the root.
+fn redirect(schema: &mut Value) {
+    match schema {
+        Value::Object(words) => {
+            for (word, value) in words {
+                if word == "$ref" && value == "#" {
+                    *value = format!("#/properties/{WRAPPER}").into();
+                } else {
+                    redirect(value);
+                }
+            }
+        }
+        Value::Array(of) => of.iter_mut().for_each(redirect),
+        _ => {}
+    }
+}
+
+/// What of a text may be the answer, the likeliest first.
+fn candidates(text: &str) -> impl Iterator<Item = &str> {
+    let text = text.trim();
+    let from = |open: char, close: char| {
+        let (start, end) = (text.find(open)?, text.rfind(close)?);
+        (start < end).then(|| &text[start..=end])
+    };
+    let is_json = |text: &str| text.starts_with(['{', '[', '"']);
+    let last_line = text.rfind('\n').map(|at| &text[at + 1..]).filter(|line| is_json(line));
+    let whole = |first: bool| (is_json(text) == first).then_some(text);
+    [whole(true), fenced(text), last_line, from('{', '}'), from('[', ']'), whole(false)].into_iter().flatten()
+}
+
+/// The inside of the last fence.
+fn fenced(text: &str) -> Option<&str> {
+    let end = text.rfind("```")?;
+    let start = text[..end].rfind("```")? + 3;
+    let inside = &text[start..end];
+    // The language stands on the line of the fence.
+    let (first, rest) = inside.split_once('\n').unwrap_or(("", inside));
+    let is_language = first.trim().chars().all(|c| c.is_ascii_alphanumeric());
+    Some(if is_language { rest } else { inside }.trim())
+}
+
+#[cfg(test)]
+mod tests;

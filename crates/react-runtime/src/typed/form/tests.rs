@@ -1,0 +1,142 @@
+//! Schemas of types, and answers as models give them.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+
+use super::*;
+
+#[derive(Debug, PartialEq, Deserialize, JsonSchema)]
+struct Plan {
+    name: String,
+    note: Option<String>,
+    steps: Vec<Step>,
+}
+
+#[derive(Debug, PartialEq, Deserialize, JsonSchema)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+enum Step {
+    Wait { seconds: u32 },
+    Ask { whom: Whom },
+    Stop,
+}
+
+#[derive(Debug, PartialEq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+enum Whom {
+    Owner,
+    /// Anybody else.
+    Other(String),
+}
+
+#[derive(Debug, PartialEq, Deserialize, JsonSchema)]
+enum Tree {
+    Leaf(i64),
+    Node(Vec<Tree>),
+}
+
+#[derive(Debug, PartialEq, Deserialize, JsonSchema)]
+struct Chain {
+    next: Option<Box<Chain>>,
+}
+
+#[test]
+fn objects_are_asked_for_as_they_are_and_closed() {
+    let form = Form::of::<Plan>();
+    let output = &form.output;
+    assert_eq!((output.name.as_str(), output.strict, form.is_wrapped), ("Plan", true, false));
+    let schema = &output.schema;
+    assert_eq!(schema["required"], json!(["name", "note", "steps"]));
+    assert_eq!(schema["additionalProperties"], json!(false));
+    let kinds: Vec<_> = schema["properties"]["steps"]["items"]["anyOf"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|kind| (kind["properties"]["kind"]["enum"][0].clone(), kind["additionalProperties"].clone()))
+        .collect();
+    let closed = |kind: &str| (json!(kind), json!(false));
+    assert_eq!(kinds, [closed("wait"), closed("ask"), closed("stop")]);
+    let plan = r#"{"name":"n","note":null,"steps":[{"kind":"wait","seconds":3},{"kind":"ask","whom":{"other":"x"}},
+        {"kind":"ask","whom":"owner"},{"kind":"stop"}]}"#;
+    let steps = vec![
+        Step::Wait { seconds: 3 },
+        Step::Ask { whom: Whom::Other("x".into()) },
+        Step::Ask { whom: Whom::Owner },
+        Step::Stop,
+    ];
+    assert_eq!(form.read(plan), Ok(Plan { name: "n".into(), note: None, steps }));
+}
+
+#[test]
+fn what_is_no_object_is_wrapped_in_one_and_read_with_or_without_it() {
+    fn both<T: JsonSchema + DeserializeOwned + PartialEq + std::fmt::Debug>(json: &str, expected: T) {
+        let form = Form::of::<T>();
+        assert!(form.is_wrapped && form.output.schema["type"] == "object", "{form:?}");
+        assert_eq!(form.read::<T>(&format!("{{ \"answer\": {json} }}")).as_ref(), Ok(&expected), "{form:?}");
+        assert_eq!(form.read::<T>(json), Ok(expected), "without the wrapper");
+    }
+    both("[1, 2]", vec![1_u8, 2]);
+    both("true", true);
+    both("\"owner\"", Whom::Owner);
+    both("18446744073709551615", u64::MAX);
+    both("null", None::<Plan>);
+    both(r#"{"kind":"stop"}"#, Step::Stop);
+    both(r#"{"Node":[{"Leaf":1},{"Node":[]}]}"#, Tree::Node(vec![Tree::Leaf(1), Tree::Node(vec![])]));
+    assert_eq!(
+        Form::of::<Option<Plan>>().read::<Option<Plan>>("{}").unwrap_err().split(' ').next(),
+        Some("missing")
+    );
+    assert!(Form::of::<Vec<String>>().output.strict);
+}
+
+#[test]
+fn what_cannot_be_closed_is_asked_for_as_it_is() {
+    let maps = Form::of::<BTreeMap<String, u8>>();
+    assert!(!maps.output.strict && !maps.is_wrapped);
+    assert_eq!(maps.read(r#"{"answer":1}"#), Ok(BTreeMap::from([("answer".to_owned(), 1_u8)])));
+    let tree = Form::of::<Tree>();
+    assert!(!tree.output.strict, "it holds itself");
+    // Every reference leads somewhere.
+    for (schema, what) in [(&tree.output.schema, "oneOf"), (&Form::of::<Chain>().output.schema, "properties")]
+    {
+        let text = schema.to_string();
+        let refs: Vec<_> =
+            text.match_indices("\"$ref\":\"#").map(|(at, found)| &text[at + found.len()..]).collect();
+        assert!(!refs.is_empty(), "{text}");
+        for to in refs {
+            let to = to.split('"').next().unwrap();
+            assert!(schema.pointer(to).is_some_and(|found| found.get(what).is_some()), "{to} in {text}");
+        }
+    }
+}
+
+#[test]
+fn json_is_found_in_fences_and_among_words() {
+    let form = Form::of::<Whom>();
+    let found = Ok(Whom::Other("x".into()));
+    for text in [
+        "{\"answer\":{\"other\":\"x\"}}",
+        " \n{\"answer\": {\"other\":\"x\"}}\n ",
+        "```json\n{\"answer\":{\"other\":\"x\"}}\n```",
+        "```\n{\"other\":\"x\"}\n```",
+        "```{\"other\":\"x\"}```",
+        "Here you are:\n\n```JSON\n{\"other\":\"x\"}\n```\nAnything else?",
+        "First I thought {of this}.\n{\"answer\":{\"other\":\"x\"}}",
+        "The answer is {\"other\":\"x\"}, I think.",
+        "```text\nnot this\n```\n```json\n{\"other\":\"x\"}\n```",
+    ] {
+        assert_eq!(form.read(text), found, "{text}");
+    }
+    assert_eq!(Form::of::<Vec<u8>>().read("Here: [1, 2]."), Ok(vec![1_u8, 2]));
+    assert_eq!(Form::of::<Whom>().read("owner"), Err::<Whom, _>("expected value at line 1 column 1".into()));
+}
+
+#[test]
+fn the_fault_that_is_told_is_that_of_the_answer() {
+    let form = Form::of::<Plan>();
+    let fault = |text: &str| form.read::<Plan>(text).unwrap_err();
+    assert!(fault(r#"{"name":"n"}"#).starts_with("missing field `steps`"), "{}", fault(r#"{"name":"n"}"#));
+    assert!(fault("```json\n{\"name\":7}\n```").starts_with("invalid type: integer `7`"));
+    let long = format!(r#"{{"name":"n","steps":[{{"kind":"{}"}}]}}"#, "é".repeat(9_000));
+    assert_eq!(fault(&long).chars().count(), MAX_FAULT_CHARS);
+}
