@@ -18,6 +18,7 @@ pub mod ollama;
 pub mod responses;
 pub(crate) mod scan;
 mod sse_decoder;
+mod template;
 mod text;
 mod usage;
 

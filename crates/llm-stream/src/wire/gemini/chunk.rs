@@ -9,7 +9,7 @@ use serde::{
 };
 use serde_json::value::RawValue;
 
-use super::part::PartChunk;
+use super::{part::PartChunk, usage::Usage};
 use crate::wire::{
     count::Count,
     lenient::{Items, Object},
@@ -23,8 +23,8 @@ pub(super) struct Chunk<'a> {
     pub(super) candidates: Option<Candidates<'a>>,
     #[serde(borrow, default)]
     pub(super) prompt_feedback: Option<&'a RawValue>,
-    #[serde(borrow, default)]
-    pub(super) usage_metadata: Option<&'a RawValue>,
+    #[serde(default)]
+    pub(super) usage_metadata: Object<Usage>,
     #[serde(borrow, default)]
     pub(super) model_version: Option<&'a RawValue>,
     #[serde(borrow, default)]

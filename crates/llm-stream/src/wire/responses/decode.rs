@@ -13,8 +13,11 @@ use crate::{
     },
 };
 
+mod alike;
 mod item;
 mod take;
+
+use alike::Alike;
 
 /// Decodes a streamed answer in the Responses format. A whole answer that was not streamed, or an error object, in place
 /// of the stream or in the midst of it, is understood too.
@@ -46,6 +49,7 @@ pub struct State {
     created: bool,
     /// Whether anything of the answer came.
     said: bool,
+    alike: Alike,
 }
 
 impl Answer for State {
@@ -60,6 +64,7 @@ impl Answer for State {
             refused: false,
             created: false,
             said: false,
+            alike: Alike::default(),
         }
     }
 
@@ -79,6 +84,9 @@ impl Answer for State {
         _last: bool,
         out: &mut Vec<StreamItem>,
     ) -> Result<(), ErrorInfo> {
+        if let Some(result) = self.like_before(json, out) {
+            return result;
+        }
         let event = self.head.object::<Event<'_>>(json)?;
         let kind = nonempty(event.kind).unwrap_or_else(|| String::from_utf8_lossy(name));
         self.take(&kind, &event, json, bare, out)

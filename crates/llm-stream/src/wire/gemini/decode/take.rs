@@ -29,7 +29,7 @@ impl State {
         let head = &mut self.head;
         head.response_id = head.response_id.take().or_else(|| nonempty(chunk.response_id).map(Into::into));
         head.model = head.model.take().or_else(|| nonempty(chunk.model_version).map(Into::into));
-        if let Some(usage) = chunk.usage_metadata.and_then(|raw| self.figures.merge(raw))
+        if let Some(usage) = chunk.usage_metadata.0.and_then(|usage| self.figures.merge(usage))
             && self.usage.replace(usage) != Some(usage)
         {
             out.push(LlmEvent::UsageSnapshot(Box::new(usage)).into());
@@ -41,7 +41,7 @@ impl State {
         // What stands bare and says nothing of an answer holds nothing but an error.
         let says_nothing = chunk.candidates.is_none()
             && chunk.prompt_feedback.is_none()
-            && chunk.usage_metadata.is_none()
+            && chunk.usage_metadata.0.is_none()
             && chunk.response_id.is_none();
         if is_error || (bare && says_nothing) {
             return Err(self.head.reported(json.as_bytes()));

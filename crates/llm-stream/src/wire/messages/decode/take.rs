@@ -27,7 +27,7 @@ impl State {
         out: &mut Vec<StreamItem>,
     ) -> Result<(), ErrorInfo> {
         match kind {
-            "content_block_delta" => self.block_delta(event.index.0, event.delta.0.unwrap_or_default(), out),
+            "content_block_delta" => self.block_delta(event, json, out),
             "content_block_start" => self.block_start(event.index.0, event.content_block, out),
             "content_block_stop" => {
                 self.block_stop(event.index.0, out);
