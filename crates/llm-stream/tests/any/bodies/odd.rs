@@ -12,9 +12,16 @@ use super::{
 pub(crate) fn any_order(input: &[u8]) {
     let mut dice = Dice::new(input);
     let format = dice.one_of(&Format::ALL);
-    let events: Vec<Event> = (0..1 + dice.below(12)).map(|_| event(format, &mut dice)).collect();
+    let mut events = Vec::new();
+    for _ in 0..1 + dice.below(12) {
+        let event = event(format, &mut dice);
+        // Some come over and over.
+        events.extend(std::iter::repeat_n(event, 1 + dice.below(4) / 2));
+    }
     let body = frame::plainly(format, &events);
-    check(format, &body);
+    let items = check(format, &body);
+    // What is alike says the same as what is parsed.
+    assert_eq!(check(format, &frame::plainly(format, &frame::unlike(&events))), items, "{format:?}");
     let cut = body.len() * dice.below(256) / 256;
     check(format, &body[..cut]);
 }

@@ -54,6 +54,8 @@ pub(crate) fn any_format(input: &[u8]) {
     let plain = check(format, &frame::plainly(format, &events));
     let framed = check(format, &frame::anyhow(format, &events, &mut dice));
     assert_eq!(framed, plain, "{format:?}: the framing says nothing");
+    let unlike = check(format, &frame::plainly(format, &frame::unlike(&events)));
+    assert_eq!(unlike, plain, "{format:?}: what is alike says the same as what is parsed");
     script.check(format, &plain);
 }
 

@@ -22,6 +22,18 @@ pub(crate) fn plainly(format: Format, events: &[Event]) -> Vec<u8> {
     body.into_bytes()
 }
 
+/// The same events, no two of which are alike, so that each of them is parsed.
+pub(crate) fn unlike(events: &[Event]) -> Vec<Event> {
+    let unlike = |(at, event): (usize, &Event)| {
+        let json = match event.json.strip_suffix('}') {
+            Some(open) => format!("{open},\"unlike\":{at}}}"),
+            None => event.json.clone(),
+        };
+        Event { name: event.name, json }
+    };
+    events.iter().enumerate().map(unlike).collect()
+}
+
 /// As a server may frame it.
 pub(crate) fn anyhow(format: Format, events: &[Event], dice: &mut Dice<'_>) -> Vec<u8> {
     match format {

@@ -13,7 +13,7 @@ use serde_json::Value;
 use super::{decode::Format, dice::Dice, script::Script};
 
 /// An event of the body: its name, where the format has one, and its JSON as it is spelled.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Event {
     pub(super) name: Option<&'static str>,
     pub(super) json: String,
