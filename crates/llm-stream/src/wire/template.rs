@@ -99,7 +99,7 @@ impl Side {
 impl Gap {
     /// How long it is at the start of this text, if one can be there.
     fn length(self, text: &str) -> Option<usize> {
-        let count = |fits: fn(&u8) -> bool| text.bytes().take_while(|byte| fits(byte)).count();
+        let count = |fits: fn(&u8) -> bool| text.bytes().take_while(fits).count();
         match self {
             Self::Padding => Some(count(u8::is_ascii_alphanumeric)),
             // As JSON spells numbers.
