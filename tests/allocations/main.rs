@@ -3,6 +3,7 @@
 
 mod bounds;
 mod calls;
+mod converse;
 mod decode;
 mod events;
 mod formats;

@@ -258,6 +258,7 @@ fn a_real_servers_refusals_are_classified() {
             content_type: Some("application/json; charset=utf-8"),
             retry_after: None,
             retry_after_ms: None,
+            error_type: None,
             body: &recording.body,
             secrets: &Secrets::default(),
             now: "2026-01-01T00:00:00Z".parse().unwrap(),

@@ -7,6 +7,7 @@ use crate::{
     args::AgentArgs,
     provider,
     refusal::Refusal,
+    tape::Tape,
     tools::{self, Workspace},
 };
 
@@ -16,8 +17,8 @@ const INSTRUCTIONS: &str = "You help a person at a terminal. With your tools you
     change. Look before you answer what the files can tell. Paths are relative to the tool root. Answer in plain text, briefly.";
 
 /// The agent these options describe.
-pub(crate) fn build(args: &AgentArgs) -> Result<Agent, Refusal> {
-    finish(builder(args, provider::model(args)?)?)
+pub(crate) fn build(args: &AgentArgs, tape: &Tape) -> Result<Agent, Refusal> {
+    finish(builder(args, provider::model(args, tape)?)?)
 }
 
 /// An agent with this model, and everything else as these options say.

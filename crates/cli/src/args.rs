@@ -2,10 +2,13 @@
 
 use std::{path::PathBuf, time::Duration};
 
-use clap::{Args, Parser, Subcommand, ValueEnum, builder::FalseyValueParser};
+use clap::{
+    Args, Parser, Subcommand, ValueEnum,
+    builder::{FalseyValueParser, PossibleValuesParser},
+};
 use turnwright::SessionId;
 
-use crate::exit;
+use crate::{decode, exit};
 
 const ENVIRONMENT: &str = "\
 Environment:
@@ -14,6 +17,8 @@ Environment:
   ANTHROPIC_API_KEY, ANTHROPIC_BASE_URL         the same for --provider anthropic
   GEMINI_API_KEY (or GOOGLE_API_KEY), GOOGLE_GEMINI_BASE_URL          for gemini
   OLLAMA_HOST, OLLAMA_API_KEY                   for ollama, which needs neither
+  AWS_BEARER_TOKEN_BEDROCK, AWS_REGION (or AWS_DEFAULT_REGION,
+  or AWS_ENDPOINT_URL_BEDROCK_RUNTIME)          for bedrock
   HTTPS_PROXY, HTTP_PROXY, ALL_PROXY, NO_PROXY  the way to servers elsewhere
   NO_COLOR           no colour, unless --color says otherwise
   TURNWRIGHT_*       every option, as shown beside it; the command line wins";
@@ -81,6 +86,29 @@ pub(crate) enum Command {
     /// Exits with 0 when a turn could run and with 1 when something keeps it from running. Prints no secret.
     #[command(after_help = after_help())]
     Doctor(DoctorArgs),
+    /// Decode a recorded body: print its events, one JSON object a line, or with --assemble the answer they make.
+    ///
+    /// It reads what `--record` wrote, the head or the body, and then knows format and status; or any body. No network.
+    /// Exits with 0 when the answer is finished, with 1 when it failed on the wire, with 5 when it is truncated, and with
+    /// 2 when there is nothing to decode.
+    #[command(after_help = after_help())]
+    Decode(DecodeArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct DecodeArgs {
+    /// The file; `-`, or none, reads standard input.
+    pub(crate) file: Option<PathBuf>,
+    /// The format; by default that of the recording, else what the first events look like.
+    #[arg(long, value_name = "NAME", default_value = "auto", env = "TURNWRIGHT_FORMAT", value_parser = PossibleValuesParser::new(decode::names()))]
+    pub(crate) format: String,
+    /// The HTTP status the body came with: other than 2xx it is an error and no answer. 200 by default, or that of the
+    /// recording.
+    #[arg(long, value_name = "N", env = "TURNWRIGHT_HTTP_STATUS", value_parser = clap::value_parser!(u16).range(100..600))]
+    pub(crate) http_status: Option<u16>,
+    /// Print one object: the answer put together.
+    #[arg(long, env = "TURNWRIGHT_ASSEMBLE", value_parser = FalseyValueParser::new())]
+    pub(crate) assemble: bool,
 }
 
 #[derive(Debug, Args)]
@@ -149,6 +177,14 @@ pub(crate) struct AgentArgs {
     /// How long the turn may take; one hour by default.
     #[arg(long, value_name = "SECONDS", value_parser = seconds, env = "TURNWRIGHT_DEADLINE")]
     pub(crate) deadline: Option<Duration>,
+    /// Write every exchange with the model into this directory, without keys; numbers go on where there are some.
+    ///
+    /// `plan` and `doctor` make no use of this option and the next one.
+    #[arg(long, value_name = "DIR", conflicts_with = "replay", env = "TURNWRIGHT_RECORD")]
+    pub(crate) record: Option<PathBuf>,
+    /// Answer from what --record wrote into this directory, without key and network. The tools run all the same.
+    #[arg(long, value_name = "DIR", env = "TURNWRIGHT_REPLAY")]
+    pub(crate) replay: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) key: KeyArgs,
     #[command(flatten)]
@@ -200,6 +236,8 @@ pub(crate) enum ProviderName {
     Gemini,
     /// Ollama, by its own API.
     Ollama,
+    /// Bedrock's ConverseStream.
+    Bedrock,
 }
 
 /// No limit may lie beyond what clocks can add to now.

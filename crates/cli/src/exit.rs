@@ -6,6 +6,8 @@ use turnwright::Outcome;
 pub(crate) const FAILED: u8 = 1;
 /// A mistake of usage or configuration. `clap` exits with the same.
 pub(crate) const USAGE: u8 = 2;
+/// A recorded body that is truncated.
+pub(crate) const TRUNCATED: u8 = 5;
 /// Cancelled; what shells say of a program that Ctrl-C ended.
 pub(crate) const CANCELLED: u8 = 130;
 
@@ -13,10 +15,11 @@ pub(crate) const CANCELLED: u8 = 130;
 pub(crate) const HELP: &str = "\
 Exit codes:
   0    the turn completed
-  1    it failed, or its output could not be written; `doctor` found a problem
+  1    it failed, or its output or recording could not be written; `doctor` found a problem
   2    usage or configuration; nothing was run
   3    it is suspended or drained
   4    it reached a limit or its deadline, or repeats itself
+  5    what `decode` read is truncated
   130  it was cancelled, or whoever read its output went away
 `chat` exits with 0 on a terminal, and in a pipe with the code of its last turn";
 

@@ -4,6 +4,7 @@ mod agent;
 mod approval;
 mod args;
 mod chat;
+mod decode;
 mod demo;
 mod doctor;
 mod exit;
@@ -14,6 +15,7 @@ mod provider;
 mod refusal;
 mod run;
 mod signals;
+mod tape;
 mod tools;
 mod view;
 mod watch;
@@ -30,6 +32,7 @@ use crate::{
     args::{Cli, Command, Global},
     output::Output,
     refusal::Refusal,
+    tape::Tape,
 };
 
 fn main() -> ExitCode {
@@ -48,13 +51,18 @@ fn dispatch(global: &Global, command: Option<Command>) -> Result<ExitCode, Refus
         Some(Command::Run(args)) => {
             // What may be wrong is found out before any runtime starts and while Ctrl-C still ends the program.
             let prompt = run::prompt(args.prompt)?;
-            let agent = agent::build(&args.agent)?;
-            block_on(run::turn(global, agent, args.session, prompt))
+            let tape = Tape::open(&args.agent)?;
+            let agent = agent::build(&args.agent, &tape)?;
+            let code = block_on(run::turn(global, agent, args.session, prompt))?;
+            Ok(tape.end(code, global.color))
         }
         Some(Command::Chat(args)) => {
-            let agent = agent::build(&args.agent)?;
-            block_on(chat::run(global, agent, &args))
+            let tape = Tape::open(&args.agent)?;
+            let agent = agent::build(&args.agent, &tape)?;
+            let code = block_on(chat::run(global, agent, &args))?;
+            Ok(tape.end(code, global.color))
         }
+        Some(Command::Decode(args)) => decode::run(global, &args),
         Some(Command::Plan(args)) => plan::show(global, &args.agent),
         Some(Command::Doctor(args)) => block_on(doctor::examine(global, &args.agent)),
         None if !provider::is_configured() => block_on(demo::run(global)),

@@ -150,7 +150,7 @@ pub(crate) fn print(text: &str, when: ColorWhen) -> ExitCode {
     }
 }
 
-/// Says why nothing was run.
+/// Says what was refused, or went wrong beside a turn.
 pub(crate) fn refuse(refusal: &Refusal, when: ColorWhen) {
     let look = Look::of(To::Stderr, when);
     let hint = refusal.hint.as_deref().map(printable);

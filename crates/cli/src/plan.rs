@@ -5,7 +5,9 @@ use std::process::ExitCode;
 use serde::Serialize;
 use turnwright::{ChatClient, ModelHandle, Plan};
 
-use crate::{Global, Refusal, agent, approval, args::AgentArgs, output, provider, view::printable};
+use crate::{
+    Global, Refusal, agent, approval, args::AgentArgs, output, provider, tape::Tape, view::printable,
+};
 
 /// What stands in place of a model.
 const NO_MODEL: &str = "not configured";
@@ -23,7 +25,7 @@ struct PlanJson<'a> {
 pub(crate) fn show(global: &Global, args: &AgentArgs) -> Result<ExitCode, Refusal> {
     let asks = approval::asked_about(&args.allow)?;
     let is_configured = provider::has_provider(args) && provider::model_name(args).is_some();
-    let model = if is_configured { provider::model(args)? } else { nobody()? };
+    let model = if is_configured { provider::model(args, &Tape::Live)? } else { nobody()? };
     let mut plan = agent::finish(agent::builder(args, model)?)?.plan();
     if !is_configured {
         plan.model = NO_MODEL.into();

@@ -4,12 +4,13 @@ use std::{env, fs};
 
 use turnwright::{
     ErrorInfo, ModelHandle, Timeouts,
-    providers::{Chat, Format, Gemini, HttpClient, HttpClientBuilder, Messages, Ollama, Responses},
+    providers::{Chat, Converse, Format, Gemini, HttpClient, HttpClientBuilder, Messages, Ollama, Responses},
 };
 
 use crate::{
     args::{AgentArgs, ProviderName, TimeoutArgs},
     refusal::Refusal,
+    tape::Tape,
 };
 
 /// What the environment may say of a provider.
@@ -29,8 +30,8 @@ pub(crate) struct Opened {
 }
 
 impl ProviderName {
-    pub(crate) const ALL: [Self; 5] =
-        [Self::Openai, Self::OpenaiResponses, Self::Anthropic, Self::Gemini, Self::Ollama];
+    pub(crate) const ALL: [Self; 6] =
+        [Self::Openai, Self::OpenaiResponses, Self::Anthropic, Self::Gemini, Self::Ollama, Self::Bedrock];
 
     pub(crate) fn variables(self) -> Variables {
         fn of<F: Format>(is_needed: bool) -> Variables {
@@ -42,13 +43,15 @@ impl ProviderName {
             Self::Anthropic => of::<Messages>(true),
             Self::Gemini => of::<Gemini>(true),
             Self::Ollama => of::<Ollama>(false),
+            Self::Bedrock => of::<Converse>(true),
         }
     }
 
     /// What is wrong with a key, without it.
     pub(crate) fn check_key(self, key: String) -> Result<(), ErrorInfo> {
         fn check<F: Format>(key: String) -> Result<(), ErrorInfo> {
-            HttpClient::<F>::builder().api_key(key).build().map(drop)
+            // Not every format has a base URL by itself, and none is asked.
+            HttpClient::<F>::builder().base_url("http://127.0.0.1").api_key(key).build().map(drop)
         }
         match self {
             Self::Openai => check::<Chat>(key),
@@ -56,21 +59,26 @@ impl ProviderName {
             Self::Anthropic => check::<Messages>(key),
             Self::Gemini => check::<Gemini>(key),
             Self::Ollama => check::<Ollama>(key),
+            Self::Bedrock => check::<Converse>(key),
         }
     }
 
     /// A model of this provider, as options and environment say. Asks nobody.
-    pub(crate) fn open(self, args: &AgentArgs, model: &str) -> Result<Opened, Refusal> {
+    pub(crate) fn open(self, args: &AgentArgs, model: &str, tape: &Tape) -> Result<Opened, Refusal> {
         let opened = match self {
-            Self::Openai => open::<Chat>(args, model),
-            Self::OpenaiResponses => open::<Responses>(args, model),
-            Self::Anthropic => open::<Messages>(args, model),
-            Self::Gemini => open::<Gemini>(args, model),
-            Self::Ollama => open::<Ollama>(args, model),
+            Self::Openai => open::<Chat>(args, model, tape),
+            Self::OpenaiResponses => open::<Responses>(args, model, tape),
+            Self::Anthropic => open::<Messages>(args, model, tape),
+            Self::Gemini => open::<Gemini>(args, model, tape),
+            Self::Ollama => open::<Ollama>(args, model, tape),
+            Self::Bedrock => open::<Converse>(args, model, tape),
         };
         opened.map_err(|ErrorInfo { message, .. }| {
             let Variables { keys, base_urls, .. } = self.variables();
-            Refusal::new(message).hint(format!("check --base-url, {} and {}", any(base_urls), any(keys)))
+            Refusal::new(message).hint(match tape.is_replay() {
+                true => "check --provider and --replay".into(),
+                false => format!("check --base-url, {} and {}", any(base_urls), any(keys)),
+            })
         })
     }
 }
@@ -126,8 +134,8 @@ pub(crate) fn model_name(args: &AgentArgs) -> Option<&str> {
 }
 
 /// The model to ask.
-pub(crate) fn model(args: &AgentArgs) -> Result<ModelHandle, Refusal> {
-    if !has_provider(args) {
+pub(crate) fn model(args: &AgentArgs, tape: &Tape) -> Result<ModelHandle, Refusal> {
+    if !has_provider(args) && !tape.is_replay() {
         let hint = args.provider.variables().hint();
         return Err(Refusal::new("no provider is configured")
             .hint(format!("{hint}; `turnwright` alone demonstrates itself without a provider")));
@@ -136,10 +144,10 @@ pub(crate) fn model(args: &AgentArgs) -> Result<ModelHandle, Refusal> {
         let refusal = Refusal::new("no model is named");
         return Err(refusal.hint("add --model NAME or set TURNWRIGHT_MODEL; the provider says which it has"));
     };
-    Ok(args.provider.open(args, model)?.model)
+    Ok(args.provider.open(args, model, tape)?.model)
 }
 
-fn open<F: Format>(args: &AgentArgs, model: &str) -> Result<Opened, ErrorInfo> {
+fn open<F: Format>(args: &AgentArgs, model: &str, tape: &Tape) -> Result<Opened, ErrorInfo> {
     let mut client: HttpClientBuilder<F> = HttpClient::builder().environment(var)?;
     client = client.timeouts(timeouts(&args.timeouts));
     if let Some(base_url) = base_url(args) {
@@ -162,7 +170,7 @@ fn open<F: Format>(args: &AgentArgs, model: &str) -> Result<Opened, ErrorInfo> {
         })?;
         client = client.root_certificates(pem);
     }
-    let client = client.build()?;
+    let client = tape.put(client).build()?;
     Ok(Opened { url: client.url().to_owned(), model: ModelHandle::new(client, model) })
 }
 

@@ -41,6 +41,8 @@ pub struct HttpFailure<'a> {
     pub retry_after: Option<&'a str>,
     /// The `retry-after-ms` header: milliseconds. It wins over the other, being more exact.
     pub retry_after_ms: Option<&'a str>,
+    /// The `x-amzn-errortype` header: the name of the error, where AWS gives none in the body.
+    pub error_type: Option<&'a str>,
     /// The body, or its first [`MAX_BODY_BYTES`].
     pub body: &'a [u8],
     /// What must not be in the error though the body repeats it.
@@ -58,7 +60,8 @@ impl HttpFailure<'_> {
             let kind = if success { ErrorKind::UnexpectedContent } else { kind::of_status(self.status) };
             ErrorInfo::new(kind, "an HTML page came in place of an answer")
         } else {
-            let body = ErrorBody::read(&self.secrets.redact_body(self.cut_body()));
+            let mut body = ErrorBody::read(&self.secrets.redact_body(self.cut_body()));
+            body.named(self.error_type);
             let status = if success { body.status } else { Some(self.status) };
             let fallback =
                 || format!("the provider answered with HTTP status {} and no message", self.status);

@@ -9,12 +9,14 @@ use turnwright_core::{ErrorInfo, ErrorKind, TurnContext};
 use turnwright_llm_stream::{LlmClient, LlmRequest, OutputWay, StreamItem};
 
 pub use self::builder::HttpClientBuilder;
-use crate::{exchange::exchange, format::Format, key::Key, setup::Setup, transport::Transport};
+use crate::{
+    exchange::exchange, format::Format, key::Key, recording::Asked, setup::Setup, transport::Transport,
+};
 
 /// A client that speaks one wire format over HTTP. Cheap to clone; clones share their connections.
 ///
 /// Use it by the name of its format: [`ChatClient`](crate::ChatClient). It never retries and never follows a redirect.
-/// Its limits are [`Timeouts`]; each has its own [`ErrorKind`](turnwright_core::ErrorKind). Dropping a stream closes its
+/// Its limits are [`Timeouts`](crate::Timeouts); each has its own [`ErrorKind`](turnwright_core::ErrorKind). Dropping a stream closes its
 /// connection.
 pub struct HttpClient<F>(Arc<Transport>, PhantomData<fn() -> F>);
 
@@ -44,9 +46,11 @@ impl<F: Format> HttpClient<F> {
         self.0.url.as_str()
     }
 
-    fn from_vars(var: impl Fn(&str) -> Option<String>) -> Result<Self, ErrorInfo> {
-        let builder = Self::builder().environment(var)?;
-        if F::NEEDS_KEY && matches!(builder.setup.key, Key::None) && builder.setup.base_url == F::BASE_URL {
+    pub(crate) fn from_vars(var: impl Fn(&str) -> Option<String>) -> Result<Self, ErrorInfo> {
+        let builder = Self::builder().environment(&var)?;
+        let is_set = |name: &&str| var(name).is_some_and(|value| !value.trim().is_empty());
+        let is_hosted = builder.setup.base_url == F::BASE_URL || !F::BASE_URL_VARS.iter().any(is_set);
+        if F::NEEDS_KEY && matches!(builder.setup.key, Key::None) && is_hosted {
             let (key, base_url) = (F::KEY_VARS.join(" or "), F::BASE_URL_VARS.join(" or "));
             let message = format!("{key} is not set; for a server without keys set {base_url}");
             return Err(ErrorInfo::new(ErrorKind::Configuration, message));
@@ -78,7 +82,9 @@ impl<F: Format> LlmClient for HttpClient<F> {
         let decoder = F::decoder(&self.0.provider, request);
         let decoder = move |secrets| F::redacting(decoder, secrets);
         let address = F::address(self.0.url.clone(), request);
-        exchange(self.0.clone(), address, ctx.sources().clock.clone(), F::body(request), decoder)
+        let asked = Asked { format: F::NAME, model: request.model.clone() };
+        let clock = ctx.sources().clock.clone();
+        exchange(self.0.clone(), address, clock, asked, F::body(request), decoder)
     }
 }
 

@@ -5,7 +5,7 @@ use std::{collections::VecDeque, future::poll_fn, sync::Arc, time::Duration};
 use futures::{FutureExt, Stream, StreamExt, stream};
 use reqwest::{
     Response, StatusCode, Url,
-    header::{CONTENT_TYPE, HeaderName, LOCATION, RETRY_AFTER},
+    header::{CONTENT_TYPE, HeaderMap, HeaderName, LOCATION, RETRY_AFTER},
 };
 use tokio::{sync::OwnedSemaphorePermit, time::timeout_at};
 use turnwright_core::{Clock, ErrorInfo, ErrorKind};
@@ -18,24 +18,27 @@ use turnwright_llm_stream::{
 use crate::{
     limits::{Limit, Limits},
     reading::Reading,
+    recording::{Asked, Cut, Ending, Tape, answered_at},
     transport::{Credentials, Transport, root_cause},
 };
 
 /// How long the body of a refusal may take.
 const REFUSAL_BODY: Duration = Duration::from_secs(5);
 
-/// Makes the call when polled: waits until it may run, fetches the key, sends, reads. The connection is closed when the stream is dropped, and before the terminal event is
-/// yielded.
+/// Makes the call when polled: waits until it may run, fetches the key, sends, reads. The connection is closed when the
+/// stream is dropped, and before the terminal event is yielded.
 pub(crate) fn exchange<D: WireDecoder + 'static>(
     transport: Arc<Transport>,
     to: Url,
     clock: Arc<dyn Clock>,
+    asked: Asked,
     body: Result<Vec<u8>, ErrorInfo>,
     decoder: impl FnOnce(Secrets) -> D + Send + 'static,
 ) -> impl Stream<Item = StreamItem> + Send + 'static {
     let (items, decoded, secrets) = (VecDeque::new(), Vec::new(), Secrets::default());
     let phase = Phase::Send(body.map(|body| Call { to, body, decoder }));
-    let call = Exchange { transport, clock, secrets, items, decoded, phase, slot: None };
+    let tape = Tape::default();
+    let call = Exchange { transport, clock, asked, tape, secrets, items, decoded, phase, slot: None };
     stream::unfold(Box::new(call), |mut call| async move {
         loop {
             if let Some(item) = call.items.pop_front() {
@@ -52,6 +55,9 @@ pub(crate) fn exchange<D: WireDecoder + 'static>(
 struct Exchange<M, D> {
     transport: Arc<Transport>,
     clock: Arc<dyn Clock>,
+    asked: Asked,
+    /// Writes the exchange down, if it is to be.
+    tape: Tape,
     /// What no error may repeat.
     secrets: Secrets,
     items: VecDeque<StreamItem>,
@@ -105,22 +111,43 @@ impl<D: WireDecoder, M: FnOnce(Secrets) -> D> Exchange<M, D> {
         };
         let limits = Limits::new(self.transport.timeouts, self.clock.instant());
         let (deadline, limit) = limits.next();
-        let response = match timeout_at(deadline, self.transport.send(to, headers, body)).await {
+        let response = match timeout_at(deadline, self.answer(to, headers, body)).await {
             Ok(Ok(response)) => response,
-            Ok(Err(error)) => return self.fail(error),
+            Ok(Err(Cut::Limit(limit))) => return self.over(limit),
+            Ok(Err(Cut::Failure(error))) => {
+                let finished = || self.transport.finish_error(error.clone(), &self.secrets);
+                self.tape.end(|| Ending::NoAnswer { error: finished() });
+                return self.fail(error);
+            }
             Err(_) => return self.over(limit),
         };
+        self.tape.answered(&response);
         match self.check(&response) {
             Answer::Stream => {
                 let reading = Reading::new(response.bytes_stream(), limits);
                 self.phase = Phase::Read(reading, decoder(self.secrets.clone()));
             }
-            Answer::Wrong(error) => self.fail(error),
+            Answer::Wrong(error) => {
+                self.tape.end(|| Ending::Enough);
+                self.fail(error);
+            }
             Answer::Refusal => {
                 let error = self.refusal(response, limits).await;
                 self.fail(error);
             }
         }
+    }
+
+    /// The head of the answer: from the network, or from a recording.
+    async fn answer(&mut self, to: Url, headers: HeaderMap, body: Vec<u8>) -> Result<Response, Cut> {
+        let Transport { deck, provider, .. } = &*self.transport;
+        if let Some(replayer) = deck.replayer() {
+            return replayer.answer(&self.asked, &self.secrets, &body, &*self.clock).await;
+        }
+        if let Some(recorder) = deck.recorder() {
+            self.tape = recorder.begin(&self.asked, provider, &self.secrets, &body, &self.clock);
+        }
+        self.transport.send(to, headers, body, self.clock.now()).await.map_err(Cut::Failure)
     }
 
     fn check(&self, response: &Response) -> Answer {
@@ -142,7 +169,8 @@ impl<D: WireDecoder, M: FnOnce(Secrets) -> D> Exchange<M, D> {
             | "text/plain"
             | "application/octet-stream"
             | "application/stream+json"
-            | "application/x-ndjson" => Answer::Stream,
+            | "application/x-ndjson"
+            | "application/vnd.amazon.eventstream" => Answer::Stream,
             other => {
                 let message = format!("the answer is of the type {other}, not an event stream");
                 let error = ErrorInfo::new(ErrorKind::UnexpectedContent, message);
@@ -158,15 +186,23 @@ impl<D: WireDecoder, M: FnOnce(Secrets) -> D> Exchange<M, D> {
             self.transport.forget_key().await;
         }
         let head = response.headers().clone();
+        let now = answered_at(&response).unwrap_or_else(|| self.clock.now());
         // The status is known: the words are not worth a long wait.
         let words = REFUSAL_BODY.min(self.transport.timeouts.first_byte);
         let deadline = limits.next().0.min(self.clock.instant() + words);
         let mut body = Vec::new();
         let mut chunks = Box::pin(response.bytes_stream());
-        while let Ok(Some(Ok(chunk))) = timeout_at(deadline, chunks.next()).await {
+        loop {
+            let chunk = match timeout_at(deadline, chunks.next()).await {
+                Ok(Some(Ok(chunk))) => chunk,
+                Ok(None) => break self.tape.end(|| Ending::End),
+                Ok(Some(Err(error))) => break self.tape.end(|| Ending::broken(&error)),
+                Err(_) => break self.tape.end(|| Ending::Enough),
+            };
+            self.tape.piece(&chunk);
             body.extend_from_slice(&chunk[..chunk.len().min(MAX_BODY_BYTES - body.len())]);
             if body.len() == MAX_BODY_BYTES || self.clock.instant() >= deadline {
-                break;
+                break self.tape.end(|| Ending::Enough);
             }
         }
         let text = |name: &HeaderName| head.get(name).and_then(|value| value.to_str().ok());
@@ -176,9 +212,10 @@ impl<D: WireDecoder, M: FnOnce(Secrets) -> D> Exchange<M, D> {
             content_type: text(&CONTENT_TYPE),
             retry_after: text(&RETRY_AFTER),
             retry_after_ms: text(&HeaderName::from_static("retry-after-ms")),
+            error_type: text(&HeaderName::from_static("x-amzn-errortype")),
             body: &body,
             secrets: &self.secrets,
-            now: self.clock.now(),
+            now,
         }
         .classify()
     }
@@ -194,11 +231,25 @@ impl<D: WireDecoder, M: FnOnce(Secrets) -> D> Exchange<M, D> {
         };
         match next {
             Err(limit) => return self.over(limit),
-            Ok(None) => return self.end(None),
-            Ok(Some(Err(error))) => return self.end(Some(&error)),
-            Ok(Some(Ok(bytes))) => decoder.feed(&bytes, &mut self.decoded),
+            Ok(None) => {
+                self.tape.end(|| Ending::End);
+                return self.end(None);
+            }
+            Ok(Some(Err(error))) => {
+                self.tape.end(|| Ending::broken(&error));
+                return match Cut::of(&error) {
+                    Some(Cut::Limit(limit)) => self.over(limit),
+                    Some(Cut::Failure(error)) => self.fail(error),
+                    None => self.end(Some(&error)),
+                };
+            }
+            Ok(Some(Ok(bytes))) => {
+                self.tape.piece(&bytes);
+                decoder.feed(&bytes, &mut self.decoded);
+            }
         }
         if decoder.is_done() {
+            self.tape.end(|| Ending::Enough);
             // The end of the body mostly lies in the same packet: taking it gives the connection back to the pool.
             let _ = reading.body.next().now_or_never();
             self.phase = Phase::Done;
@@ -230,6 +281,7 @@ impl<D: WireDecoder, M: FnOnce(Secrets) -> D> Exchange<M, D> {
     }
 
     fn over(&mut self, limit: Limit) {
+        self.tape.end(|| limit.into());
         match limit {
             Limit::Drained => self.end(None),
             Limit::Failure(kind, after) => {

@@ -8,6 +8,7 @@ use std::{
     time::Duration,
 };
 
+use crate::signing::Signer;
 use tokio::{fs::File, io::AsyncReadExt, process::Command, sync::Mutex, time::timeout};
 use turnwright_core::{Clock, ErrorInfo, ErrorKind, clock::Instant};
 
@@ -27,6 +28,14 @@ pub(crate) enum Key {
     None,
     Value(String),
     Source(Source),
+    /// No key goes out: what it was made of signs the requests.
+    Signer(Signer),
+}
+
+impl Key {
+    pub(crate) fn signer(&self) -> Option<&Signer> {
+        if let Self::Signer(signer) = self { Some(signer) } else { None }
+    }
 }
 
 /// What gives a key when it is needed.

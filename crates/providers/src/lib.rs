@@ -2,8 +2,10 @@
 //!
 //! - [`HttpClient`]: the client, one type a [`Format`]. [`ChatClient`] speaks chat completions, as OpenAI and the many
 //!   servers compatible with it do; [`ResponsesClient`], [`MessagesClient`], [`GeminiClient`] and [`OllamaClient`] speak
-//!   what they are named after.
+//!   what they are named after, and [`ConverseClient`] that of Bedrock.
 //! - [`Timeouts`]: how long a client waits for what.
+//! - [`Recorder`] and [`Replayer`]: exchanges written down, and answered from there without a network; [`Recording`]
+//!   is one of them.
 //!
 //! A client only speaks HTTP: what the bytes mean is decided by the decoders of [`turnwright_llm_stream::wire`].
 //! It never retries, never follows a redirect, and its keys are in no log, error or debug output. Dropping its stream
@@ -25,13 +27,20 @@ mod format;
 mod key;
 mod limits;
 mod reading;
+mod recording;
 mod setup;
+mod signing;
+#[cfg(feature = "sigv4")]
+mod sigv4;
 mod timeouts;
 mod transport;
 
 pub use client::{HttpClient, HttpClientBuilder};
 pub use format::{
-    Chat, ChatClient, Format, Gemini, GeminiClient, Messages, MessagesClient, Ollama, OllamaClient,
-    Responses, ResponsesClient,
+    Chat, ChatClient, Converse, ConverseClient, Format, Gemini, GeminiClient, Messages, MessagesClient,
+    Ollama, OllamaClient, Responses, ResponsesClient,
 };
+pub use recording::{Recorder, Recording, Replayer};
+#[cfg(feature = "sigv4")]
+pub use sigv4::AwsCredentials;
 pub use timeouts::Timeouts;

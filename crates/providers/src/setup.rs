@@ -3,7 +3,7 @@
 use reqwest::{Certificate, Client, Proxy, redirect};
 use turnwright_core::{ErrorInfo, ErrorKind};
 
-use crate::{Timeouts, key::Key, transport::root_cause};
+use crate::{Recorder, Replayer, Timeouts, key::Key, transport::root_cause};
 
 #[derive(Clone)]
 pub(crate) struct Setup {
@@ -16,6 +16,8 @@ pub(crate) struct Setup {
     /// PEM files, each with one certificate or more.
     pub(crate) roots: Vec<Vec<u8>>,
     pub(crate) max_calls: Option<usize>,
+    pub(crate) recorder: Option<Recorder>,
+    pub(crate) replayer: Option<Replayer>,
 }
 
 impl Setup {
@@ -29,6 +31,8 @@ impl Setup {
             proxy: None,
             roots: Vec::new(),
             max_calls: None,
+            recorder: None,
+            replayer: None,
         }
     }
 

@@ -10,14 +10,16 @@ use tokio::{
     sync::{OwnedSemaphorePermit, Semaphore},
     time::timeout,
 };
-use turnwright_core::{Clock, ErrorInfo, ErrorKind};
+use turnwright_core::{Clock, ErrorInfo, ErrorKind, Timestamp};
 use turnwright_llm_stream::classify::Secrets;
 
 use crate::{
     Timeouts, base_url,
     format::{Format, KeyHeader},
     key::{Key, KeySource},
+    recording::Deck,
     setup::{Setup, configuration},
+    signing::Signer,
 };
 
 pub(crate) struct Transport {
@@ -29,12 +31,14 @@ pub(crate) struct Transport {
     headers: HeaderMap,
     /// A key that is not in the headers already, since it may change.
     key: Option<KeySource>,
+    signer: Option<Signer>,
     /// What is secret in the headers.
     secrets: Vec<String>,
     known: Secrets,
     key_header: KeyHeader,
     /// As many as calls may run at once.
     slots: Option<Arc<Semaphore>>,
+    pub(crate) deck: Deck,
 }
 
 /// What a call goes out with, beside its body.
@@ -46,7 +50,14 @@ pub(crate) struct Credentials {
 
 impl Transport {
     /// Sets up a client for one base URL.
-    pub(crate) fn new<F: Format>(setup: Setup) -> Result<Self, ErrorInfo> {
+    pub(crate) fn new<F: Format>(mut setup: Setup) -> Result<Self, ErrorInfo> {
+        if setup.replayer.is_some() && setup.base_url.is_empty() {
+            // Nobody is asked there.
+            setup.base_url = "http://127.0.0.1".into();
+        }
+        if let (true, Some(hint)) = (setup.base_url.is_empty(), F::WITHOUT_BASE_URL) {
+            return Err(configuration(hint.into()));
+        }
         let url = base_url::endpoint(&setup.base_url, F::VERSION, F::PATH)?;
         let mut headers = HeaderMap::new();
         headers.insert(ACCEPT, HeaderValue::from_static(F::ACCEPT));
@@ -55,6 +66,11 @@ impl Transport {
             headers.insert(HeaderName::from_static(name), HeaderValue::from_static(value));
         }
         let mut secrets = Vec::new();
+        let signer = setup.key.signer().cloned();
+        if let Some(signer) = &signer {
+            signer.check()?;
+            secrets.extend(signer.secrets().into_iter().map(str::to_owned));
+        }
         let key = match setup.key {
             Key::Value(ref key) if !key.trim().is_empty() => {
                 headers.insert(F::KEY.name(), F::KEY.value(key.trim())?);
@@ -62,7 +78,7 @@ impl Transport {
                 None
             }
             Key::Source(ref source) => Some(KeySource::new(source.clone())),
-            Key::Value(_) | Key::None => None,
+            Key::Value(_) | Key::Signer(_) | Key::None => None,
         };
         for (name, value) in &setup.headers {
             let name = HeaderName::from_bytes(name.as_bytes())
@@ -75,7 +91,7 @@ impl Transport {
             return Err(configuration("no call could ever run: the limit of calls at once is 0".into()));
         }
         let client = setup.client(base_url::is_loopback(&url))?;
-        let Setup { provider, timeouts, max_calls, .. } = setup;
+        let Setup { provider, timeouts, max_calls, recorder, replayer, .. } = setup;
         let slots = max_calls.map(|calls| Arc::new(Semaphore::new(calls.min(Semaphore::MAX_PERMITS))));
         Ok(Self {
             provider,
@@ -86,8 +102,10 @@ impl Transport {
             known: Secrets::new(secrets.iter().map(String::as_str)),
             secrets,
             key,
+            signer,
             key_header: F::KEY,
             slots,
+            deck: Deck::new(F::NAME, recorder, replayer)?,
         })
     }
 
@@ -112,7 +130,9 @@ impl Transport {
     /// The headers of a call, with the key as it is now.
     pub(crate) async fn credentials(&self, clock: &dyn Clock) -> Result<Credentials, ErrorInfo> {
         let mut headers = self.headers.clone();
-        let Some(key) = &self.key else {
+        // What is replayed was asked for with the key of its time.
+        let key = self.key.as_ref().filter(|_| self.deck.replayer().is_none());
+        let Some(key) = key else {
             return Ok(Credentials { headers, secrets: self.known.clone() });
         };
         let key = key.get(clock).await?;
@@ -135,9 +155,13 @@ impl Transport {
         to: Url,
         headers: HeaderMap,
         body: Vec<u8>,
+        now: Timestamp,
     ) -> Result<reqwest::Response, ErrorInfo> {
         let mut request = Request::new(Method::POST, to);
         *request.headers_mut() = headers;
+        if let Some(signer) = &self.signer {
+            signer.sign(&mut request, &body, now)?;
+        }
         *request.body_mut() = Some(body.into());
         self.client.execute(request).await.map_err(|e| {
             let cause = root_cause(&e);

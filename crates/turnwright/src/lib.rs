@@ -218,6 +218,7 @@
 //! | feature | default | adds |
 //! |---|---|---|
 //! | `providers` | yes | `providers`: HTTP clients, with TLS and all it brings |
+//! | `sigv4` | no | with `providers`: requests to Bedrock signed with credentials of AWS, beside those with a key |
 //! | `testkit` | no | `testkit`: scripted models, a hostile provider server, checkers; for tests |
 //!
 //! # The crates
@@ -268,7 +269,7 @@ pub use turnwright_llm_stream::{
 #[cfg(feature = "providers")]
 #[doc(inline)]
 pub use turnwright_providers::{
-    ChatClient, GeminiClient, MessagesClient, OllamaClient, ResponsesClient, Timeouts,
+    ChatClient, ConverseClient, GeminiClient, MessagesClient, OllamaClient, ResponsesClient, Timeouts,
 };
 #[doc(inline)]
 pub use turnwright_react_runtime::{

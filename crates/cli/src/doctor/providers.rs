@@ -11,6 +11,7 @@ use super::{
 use crate::{
     args::{AgentArgs, ProviderName},
     provider::{self, var},
+    tape::Tape,
 };
 
 /// Servers for one machine, and their usual ports. All speak chat completions.
@@ -64,7 +65,7 @@ fn key(args: &AgentArgs, report: &mut Report) -> bool {
 async fn server(args: &AgentArgs, report: &mut Report) {
     let variables = args.provider.variables();
     // What the client refuses it also explains, without repeating what may be secret.
-    let url = match args.provider.open(args, "m") {
+    let url = match args.provider.open(args, "m", &Tape::Live) {
         Ok(opened) => opened.url,
         Err(refusal) => {
             let check = report.add("base URL", Status::Problem, refusal.message);

@@ -8,12 +8,15 @@
 
 mod allow;
 mod chat;
+mod decode;
 mod demo;
 mod doctor;
 mod faults;
+mod formats;
 mod human;
 mod plan;
 mod questions;
+mod record;
 mod screen;
 mod stop;
 mod support;

@@ -61,7 +61,7 @@ impl ErrorBody {
     }
 
     fn object(&mut self, object: &Map<String, Value>) {
-        for name in ["message", "detail", "msg"] {
+        for name in ["message", "Message", "detail", "msg"] {
             if let (true, Some(words)) = (self.message.is_empty(), object.get(name)) {
                 self.message = words_of(words);
             }
@@ -78,6 +78,8 @@ impl ErrorBody {
         for name in ["code", "error_type", "type", "status", "raw_status_code"] {
             self.label(object.get(name));
         }
+        let kind = object.get("__type").and_then(Value::as_str);
+        self.label(kind.map(|kind| Value::from(bare_name(kind))).as_ref());
         if let Some(metadata) = object.get("metadata").and_then(Value::as_object) {
             self.label(metadata.get("error_type"));
             if let Some(raw @ (Value::String(_) | Value::Object(_))) = metadata.get("raw") {
@@ -109,6 +111,14 @@ impl ErrorBody {
         self.context_tokens = self.context_tokens.or(inner.context_tokens);
     }
 
+    /// Takes a name of the error that stood outside of its body. It says more than what stands in it.
+    pub(super) fn named(&mut self, name: Option<&str>) {
+        if let Some(name) = name.map(bare_name).filter(|name| !name.is_empty()) {
+            self.code = Some(name.to_owned());
+            self.labels.insert(0, name.to_ascii_lowercase());
+        }
+    }
+
     fn detail(&mut self, detail: &Map<String, Value>) {
         self.label(detail.get("reason"));
         let delay = detail.get("retryDelay").and_then(Value::as_str);
@@ -136,6 +146,12 @@ impl ErrorBody {
         let status = number.and_then(|n| u16::try_from(n).ok()).filter(|n| (400..600).contains(n));
         self.status = self.status.or(status);
     }
+}
+
+/// The name of an error of AWS, at times behind that of its service and before an address.
+fn bare_name(name: &str) -> &str {
+    let name = name.rsplit('#').next().unwrap_or(name);
+    name.split(':').next().unwrap_or(name).trim()
 }
 
 /// The words in a value of any type.

@@ -65,10 +65,16 @@ fn of_label(label: &str) -> Option<ErrorKind> {
         | "unauthenticated"
         | "unauthorized"
         | "invalid_authentication"
-        | "expired_api_key" => ErrorKind::Authentication,
-        "permission_denied" | "permission_error" | "permission_denied_error" | "forbidden" => {
-            ErrorKind::PermissionDenied
-        }
+        | "expired_api_key"
+        | "unrecognizedclientexception"
+        | "expiredtokenexception"
+        | "invalidsignatureexception"
+        | "missingauthenticationtokenexception" => ErrorKind::Authentication,
+        "permission_denied"
+        | "permission_error"
+        | "permission_denied_error"
+        | "forbidden"
+        | "accessdeniedexception" => ErrorKind::PermissionDenied,
         "insufficient_quota"
         | "billing_error"
         | "billing_hard_limit_reached"
@@ -77,7 +83,8 @@ fn of_label(label: &str) -> Option<ErrorKind> {
         | "insufficient_balance"
         | "payment_required"
         | "quota_exceeded"
-        | "access_terminated" => ErrorKind::QuotaExceeded,
+        | "access_terminated"
+        | "servicequotaexceededexception" => ErrorKind::QuotaExceeded,
         "rate_limit_exceeded"
         | "rate_limit_error"
         | "rate_limited"
@@ -95,10 +102,15 @@ fn of_label(label: &str) -> Option<ErrorKind> {
         | "unavailable"
         | "capacity_exceeded"
         | "insufficient_system_resource"
-        | "slow_down" => ErrorKind::Overloaded,
-        "model_not_found" | "not_found_error" | "not_found" | "deploymentnotfound" | "notfound" => {
-            ErrorKind::NotFound
-        }
+        | "slow_down"
+        | "serviceunavailableexception"
+        | "modelnotreadyexception" => ErrorKind::Overloaded,
+        "model_not_found"
+        | "not_found_error"
+        | "not_found"
+        | "deploymentnotfound"
+        | "notfound"
+        | "resourcenotfoundexception" => ErrorKind::NotFound,
         "context_length_exceeded"
         | "exceed_context_size_error"
         | "too_many_prompt_tokens"
@@ -115,6 +127,8 @@ fn of_label(label: &str) -> Option<ErrorKind> {
         | "prohibited_content"
         | "safety" => ErrorKind::ContentFilter,
         "not_supported_error" | "unimplemented" => ErrorKind::InvalidRequest,
+        // With statuses of 4xx, though the request is right.
+        "modelerrorexception" | "modeltimeoutexception" => ErrorKind::Server,
         _ => return None,
     })
 }
@@ -136,7 +150,8 @@ fn is_generic(label: &str) -> bool {
 
 /// Labels for a request that is wrong in itself, for streams, where no status says so.
 fn is_bad_request(label: &str) -> bool {
-    label.starts_with("invalid") || matches!(label, "bad request" | "bad_request" | "failed_precondition")
+    label.starts_with("invalid")
+        || matches!(label, "bad request" | "bad_request" | "failed_precondition" | "validationexception")
 }
 
 /// Most providers label too large a request as an invalid one; only the words tell.

@@ -1,6 +1,6 @@
 //! Texts that must not come back in an error, because a server repeated them.
 
-use std::{borrow::Cow, sync::Arc};
+use std::{borrow::Cow, ops::Range, sync::Arc};
 
 use memchr::memmem;
 
@@ -60,18 +60,42 @@ impl Secrets {
             out.extend_from_slice(rest);
             out.into()
         });
-        let head = |secret: &String| {
-            let lengths = SHORTEST_HEAD..secret.len();
-            lengths.rev().find(|length| body.ends_with(&secret.as_bytes()[..*length]))
-        };
-        if let Some(length) = self.0.iter().filter_map(head).max() {
-            let end = body.len() - length;
+        if let Some(head) = self.head_span(&body).filter(|head| head.len() >= SHORTEST_HEAD) {
             match &mut body {
-                Cow::Borrowed(bytes) => *bytes = &bytes[..end],
-                Cow::Owned(bytes) => bytes.truncate(end),
+                Cow::Borrowed(bytes) => *bytes = &bytes[..head.start],
+                Cow::Owned(bytes) => bytes.truncate(head.start),
             }
         }
         body
+    }
+
+    /// Where secrets lie in these bytes, for callers that must not change their length. The ranges may overlap.
+    pub fn spans(&self, bytes: &[u8]) -> Vec<Range<usize>> {
+        let mut spans = Vec::new();
+        for secret in self.0.iter() {
+            let finder = memmem::Finder::new(secret);
+            let mut from = 0;
+            while let Some(at) = finder.find(&bytes[from..]) {
+                spans.push(from + at..from + at + secret.len());
+                from += at + 1;
+            }
+        }
+        spans
+    }
+
+    /// The longest end of these bytes that is the head of a secret: its rest may follow, or was cut.
+    pub fn head_span(&self, bytes: &[u8]) -> Option<Range<usize>> {
+        let head = |secret: &String| {
+            let lengths = 1..secret.len();
+            lengths.rev().find(|length| bytes.ends_with(&secret.as_bytes()[..*length]))
+        };
+        let length = self.0.iter().filter_map(head).max()?;
+        Some(bytes.len() - length..bytes.len())
+    }
+
+    /// How many bytes the longest secret has; 0 without any.
+    pub fn longest(&self) -> usize {
+        self.0.first().map_or(0, String::len)
     }
 }
 
@@ -107,5 +131,15 @@ mod tests {
         assert_eq!(*secrets.redact_body(b"key sk-01234"), *b"key ");
         assert_eq!(*secrets.redact_body(b"sk-0123456789 sk-0"), *b"[redacted] ");
         assert_eq!(*secrets.redact_body(b"key sk-"), *b"key sk-", "too little to tell anything");
+    }
+
+    #[test]
+    fn every_place_of_a_secret_is_found_also_where_they_overlap() {
+        let secrets = Secrets::new(["Token abcdefgh"]);
+        assert_eq!(secrets.longest(), 14);
+        assert_eq!(secrets.spans(b"a Token abcdefgh, abcdefgh"), [2..16, 8..16, 18..26]);
+        assert_eq!(secrets.head_span(b"a Token ab"), Some(2..10));
+        assert_eq!((secrets.head_span(b"a T"), secrets.head_span(b"a Tx")), (Some(2..3), None));
+        assert_eq!((Secrets::default().longest(), Secrets::default().spans(b"x").len()), (0, 0));
     }
 }

@@ -18,6 +18,7 @@ fn failure(status: u16, body: &str) -> HttpFailure<'_> {
         content_type: Some("application/json"),
         retry_after: None,
         retry_after_ms: None,
+        error_type: None,
         body: body.as_bytes(),
         secrets: NONE.get_or_init(Secrets::default),
         now: now(),
@@ -266,6 +267,20 @@ fn messages_are_capped_on_a_character_and_hold_no_keys() {
 }
 
 #[test]
+fn a_name_in_a_header_says_more_than_the_body() {
+    for (name, kind, code) in [
+        ("ThrottlingException:http://internal.test/", RateLimited, "ThrottlingException"),
+        ("com.amazon.coral#AccessDeniedException", PermissionDenied, "AccessDeniedException"),
+        ("ModelErrorException", Server, "ModelErrorException"),
+        (" ", InvalidRequest, "bad"),
+    ] {
+        let body = r#"{"code":"bad","message":"M"}"#;
+        let e = HttpFailure { error_type: Some(name), ..failure(400, body) }.classify();
+        assert_eq!((e.kind, e.code.as_deref(), e.message.as_str()), (kind, Some(code), "M"), "{name}");
+    }
+}
+
+#[test]
 fn fault_e21_r1_27_r7_97_an_error_inside_a_stream_needs_no_status() {
     let table = [
         (r#"{"error":{"code":502,"message":"M"}}"#, Server, Some(502)),
@@ -274,6 +289,9 @@ fn fault_e21_r1_27_r7_97_an_error_inside_a_stream_needs_no_status() {
         (r#"{"type":"error","error":{"type":"overloaded_error","message":"M"}}"#, Overloaded, None),
         (r#"{"type":"error","error":{"type":"invalid_request_error","message":"M"}}"#, InvalidRequest, None),
         (r#"{"object":"error","message":"M","code":400}"#, InvalidRequest, Some(400)),
+        (r#"{"code":"validationException","message":"M"}"#, InvalidRequest, None),
+        (r#"{"code":"accessDeniedException","message":"M"}"#, PermissionDenied, None),
+        (r#"{"__type":"com.amazon.coral#ServiceUnavailableException","Message":"M"}"#, Overloaded, None),
         ("M", Server, None),
     ];
     for (body, kind, status) in table {

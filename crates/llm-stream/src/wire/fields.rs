@@ -9,13 +9,13 @@ use crate::LlmRequest;
 pub(in crate::wire) struct Fields<'a, M> {
     map: M,
     request: &'a LlmRequest,
-    /// The field that was written together with the request's own of that name.
-    merged: Option<&'static str>,
+    /// The fields that were written together with the request's own of that name.
+    merged: Vec<&'static str>,
 }
 
 impl<'a, M: SerializeMap> Fields<'a, M> {
     pub(in crate::wire) fn new(map: M, request: &'a LlmRequest) -> Self {
-        Self { map, request, merged: None }
+        Self { map, request, merged: Vec::new() }
     }
 
     pub(in crate::wire) fn put<T: Serialize + ?Sized>(
@@ -35,7 +35,7 @@ impl<'a, M: SerializeMap> Fields<'a, M> {
     }
 
     /// Writes an object of the serializer's own fields, and over them those of an object of that name in the request.
-    /// For one name a body. Nothing when it is empty.
+    /// Nothing when it is empty.
     pub(in crate::wire) fn put_merged(
         &mut self,
         name: &'static str,
@@ -45,7 +45,7 @@ impl<'a, M: SerializeMap> Fields<'a, M> {
         let mut fields = Map::from_iter(own);
         match self.request.extra.get(name) {
             Some(Value::Object(extra)) => {
-                self.merged = Some(name);
+                self.merged.push(name);
                 fields.extend(extra.clone());
             }
             Some(_) => return Ok(()),
@@ -56,8 +56,8 @@ impl<'a, M: SerializeMap> Fields<'a, M> {
 
     /// Ends the body with the fields of the request.
     pub(in crate::wire) fn end(mut self) -> Result<M::Ok, M::Error> {
-        for (name, value) in self.request.extra.iter().filter(|(name, _)| self.merged != Some(name.as_str()))
-        {
+        let is_left = |name: &String| !self.merged.contains(&name.as_str());
+        for (name, value) in self.request.extra.iter().filter(|(name, _)| is_left(name)) {
             self.map.serialize_entry(name, value)?;
         }
         self.map.end()

@@ -64,3 +64,13 @@ fn escape(text: &str) -> String {
 pub(in crate::wire) fn is_url(image: &ImageRef) -> bool {
     ["http://", "https://", "data:"].iter().any(|scheme| image.uri.starts_with(scheme))
 }
+
+/// What stands for an image that cannot be sent.
+pub(in crate::wire) const UNREADABLE_IMAGE: &str = "[image in an encoding that cannot be sent]";
+
+/// The bare media type and the base64 that the reference holds, if it is a `data:` URI of that kind.
+pub(in crate::wire) fn inline_image(image: &ImageRef) -> Option<(&str, &str)> {
+    let (head, data) = image.uri.strip_prefix("data:")?.split_once(";base64,")?;
+    let of_uri = head.split(';').next().filter(|media_type| !media_type.is_empty());
+    Some((of_uri.or(image.media_type.as_deref())?, data))
+}

@@ -2,8 +2,10 @@
 
 pub(crate) mod buffer;
 pub mod chat;
+pub mod converse;
 mod count;
 mod events;
+pub mod eventstream;
 mod fields;
 mod finish;
 pub mod gemini;
@@ -14,12 +16,14 @@ mod lenient;
 mod limits;
 mod list;
 pub mod messages;
+mod names;
 pub mod ollama;
 pub mod responses;
 pub(crate) mod scan;
 mod sse_decoder;
 mod template;
 mod text;
+mod turns;
 mod usage;
 
 pub use limits::{MAX_ARGUMENT_BYTES, MAX_CALLS, MAX_LABEL_BYTES};

@@ -54,7 +54,7 @@ fn fault_e2_lines_and_elements_come_out_as_they_went_in_at_any_split() {
 
 #[test]
 fn fault_r1_21_any_bytes_end_in_one_terminal_event_at_any_split_within_the_caps() {
-    for name in ["chat", "responses", "messages", "gemini", "ollama"] {
+    for name in ["chat", "responses", "messages", "gemini", "ollama", "converse"] {
         run(name, 150);
     }
 }

@@ -20,6 +20,7 @@ fn every_recorded_error_body_is_classified() {
             content_type: Some("application/json"),
             retry_after: None,
             retry_after_ms: None,
+            error_type: None,
             body: &body,
             secrets: &Secrets::default(),
             now: "2026-01-01T00:00:00Z".parse().unwrap(),

@@ -6,6 +6,7 @@
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test: the helpers of tests count as such")]
 
 mod chat;
+mod converse;
 mod errors;
 mod gemini;
 mod messages;

@@ -1,6 +1,7 @@
 //! What requests say, in every format: the same settings, and each other's histories; and what they cost.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test: the helpers of tests count as such")]
 
+mod converse;
 mod pairs;
 mod prices;
 mod settings;
@@ -12,6 +13,7 @@ use turnwright_llm_stream::{
     wire::{
         WireDecoder,
         chat::{ChatDecoder, chat_body},
+        converse::{ConverseDecoder, converse_body},
         gemini::{GeminiDecoder, gemini_body},
         messages::{MessagesDecoder, messages_body},
         ollama::{OllamaDecoder, ollama_body},
@@ -26,10 +28,12 @@ enum Format {
     Messages,
     Gemini,
     Ollama,
+    Converse,
 }
 
 impl Format {
-    const ALL: [Self; 5] = [Self::Chat, Self::Responses, Self::Messages, Self::Gemini, Self::Ollama];
+    const ALL: [Self; 6] =
+        [Self::Chat, Self::Responses, Self::Messages, Self::Gemini, Self::Ollama, Self::Converse];
 
     fn try_body(self, request: &LlmRequest) -> Result<Vec<u8>, ErrorInfo> {
         match self {
@@ -38,6 +42,7 @@ impl Format {
             Self::Messages => messages_body(request),
             Self::Gemini => gemini_body(request),
             Self::Ollama => ollama_body(request),
+            Self::Converse => converse_body(request),
         }
     }
 
@@ -52,6 +57,7 @@ impl Format {
             Self::Messages => Box::new(MessagesDecoder::new("p")),
             Self::Gemini => Box::new(GeminiDecoder::new("p")),
             Self::Ollama => Box::new(OllamaDecoder::new("p")),
+            Self::Converse => Box::new(ConverseDecoder::new("p")),
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use turnwright_core::{Message, MessageId, Part, Role, ToolResult, history};
+use turnwright_core::{Concurrency, Message, MessageId, Part, Role, ToolDefinition, ToolResult, history};
 use turnwright_llm_stream::{Assembler, LlmRequest, StreamItem};
 
 use crate::Format::{self, *};
@@ -20,9 +20,9 @@ fn sse(events: &[Value]) -> String {
 }
 
 /// A thought, words, and two calls of one tool, as the format streams them.
-fn stream(format: Format) -> String {
+fn stream(format: Format) -> Vec<u8> {
     let arguments = [r#"{"n":1}"#, r#"{"n":2}"#];
-    match format {
+    let text = match format {
         Chat => {
             let details =
                 json!([{ "type": "reasoning.text", "text": THOUGHT, "signature": SEAL, "index": 0 }]);
@@ -80,7 +80,64 @@ fn stream(format: Format) -> String {
                 "tool_calls": [call(1), call(2)] });
             format!("{}\n", json!({ "model": "m", "message": message, "done": true, "done_reason": "stop" }))
         }
-    }
+        Converse => return converse(arguments),
+    };
+    text.into_bytes()
+}
+
+/// The same in the messages of a binary stream.
+fn converse(arguments: [&str; 2]) -> Vec<u8> {
+    let delta = |at: usize, delta: Value| {
+        message("contentBlockDelta", &json!({ "contentBlockIndex": at, "delta": delta }))
+    };
+    let thought = |fields: Value| delta(0, json!({ "reasoningContent": fields }));
+    let call = |n: usize| {
+        let tool = json!({ "toolUse": { "toolUseId": format!("tooluse{n}"), "name": "t" } });
+        let start = json!({ "contentBlockIndex": n + 2, "start": tool });
+        let input = json!({ "toolUse": { "input": arguments[n] } });
+        [message("contentBlockStart", &start), delta(n + 2, input)].concat()
+    };
+    [
+        thought(json!({ "text": THOUGHT })),
+        thought(json!({ "signature": SEAL })),
+        delta(1, json!({ "text": "words" })),
+        call(0),
+        call(1),
+        message("messageStop", &json!({ "stopReason": "tool_use" })),
+        message("metadata", &json!({})),
+    ]
+    .concat()
+}
+
+/// A message with one header, its type.
+fn message(event: &str, payload: &Value) -> Vec<u8> {
+    let (name, payload) = (":event-type", payload.to_string());
+    let mut headers = vec![u8::try_from(name.len()).unwrap()];
+    headers.extend_from_slice(name.as_bytes());
+    headers.push(7);
+    headers.extend_from_slice(&u16::try_from(event.len()).unwrap().to_be_bytes());
+    headers.extend_from_slice(event.as_bytes());
+    let lengths = [16 + headers.len() + payload.len(), headers.len()];
+    let mut out = lengths.map(|length| u32::try_from(length).unwrap().to_be_bytes()).concat();
+    out.extend(crc32fast::hash(&out).to_be_bytes());
+    out.extend(headers);
+    out.extend(payload.into_bytes());
+    out.extend(crc32fast::hash(&out).to_be_bytes());
+    out
+}
+
+/// The tool whose calls there are.
+pub(crate) fn tool() -> Arc<ToolDefinition> {
+    Arc::new(ToolDefinition {
+        name: "t".into(),
+        description: "does it".into(),
+        parameters: json!({ "type": "object" }),
+        source: "local".into(),
+        concurrency: Concurrency::Exclusive,
+        idempotent: false,
+        timeout: None,
+        idle_timeout: None,
+    })
 }
 
 fn id() -> MessageId {
@@ -90,7 +147,7 @@ fn id() -> MessageId {
 /// A question, the answer that the format streamed, the results of its calls, and a further question.
 fn conversation(format: Format) -> Vec<Arc<Message>> {
     let (mut decoder, mut out, mut assembler) = (format.decoder(), Vec::new(), Assembler::new());
-    decoder.feed(stream(format).as_bytes(), &mut out);
+    decoder.feed(&stream(format), &mut out);
     decoder.end(&mut out);
     for item in out {
         if let StreamItem::Event(event) = item {
@@ -194,6 +251,24 @@ fn said(format: Format, body: &Value) -> Vec<Said> {
                 last = role;
             }
         }
+        Converse => {
+            let mut last = "assistant".to_owned();
+            for message in list(&body["messages"]) {
+                let role = string(&message["role"]);
+                assert_ne!(role, last, "turns alternate");
+                for block in list(&message["content"]) {
+                    if let Some(words) = block.get("text") {
+                        said.push(by_role(&role, string(words)));
+                    } else if let Some(call) = block.get("toolUse") {
+                        said.push(Said::Call(string(&call["toolUseId"]), call["input"].clone()));
+                    } else if let Some(result) = block.get("toolResult") {
+                        let content = string(&result["content"][0]["text"]);
+                        said.push(Said::Result(string(&result["toolUseId"]), content));
+                    }
+                }
+                last = role;
+            }
+        }
         Gemini => {
             let mut last = "model".to_owned();
             for content in list(&body["contents"]) {
@@ -222,8 +297,8 @@ fn fault_r1_12_a_history_of_any_format_is_accepted_by_any_other() {
     for from in Format::ALL {
         let messages = conversation(from);
         for to in Format::ALL {
-            let request =
-                LlmRequest { model: "m".into(), messages: messages.clone(), ..LlmRequest::default() };
+            let (messages, tools) = (messages.clone(), [tool()].into());
+            let request = LlmRequest { model: "m".into(), messages, tools, ..LlmRequest::default() };
             let body = to.body(&request);
             let said = said(to, &body);
             let pair = format!("{from:?} to {to:?}");

@@ -6,7 +6,7 @@ use turnwright_core::ErrorInfo;
 
 use super::HttpClient;
 use crate::{
-    Timeouts,
+    Recorder, Replayer, Timeouts,
     format::Format,
     key::{Key, Source},
     setup::Setup,
@@ -16,7 +16,7 @@ use crate::{
 /// Builds an [`HttpClient`].
 #[must_use]
 pub struct HttpClientBuilder<F> {
-    pub(super) setup: Setup,
+    pub(crate) setup: Setup,
     format: PhantomData<fn() -> F>,
 }
 
@@ -30,11 +30,13 @@ impl<F: Format> HttpClientBuilder<F> {
     ///
     /// # Errors
     /// [`ErrorKind::Configuration`](turnwright_core::ErrorKind::Configuration) when the variables of a format cannot be
-    /// made a base URL of.
+    /// made a base URL or credentials of.
     pub fn environment(mut self, var: impl Fn(&str) -> Option<String>) -> Result<Self, ErrorInfo> {
         let var = |name: &str| var(name).filter(|value| !value.trim().is_empty());
         if let Some(key) = F::KEY_VARS.iter().find_map(|name| var(name)) {
             self.setup.key = Key::Value(key);
+        } else if let Some(signer) = F::signer(&var)? {
+            self.setup.key = Key::Signer(signer);
         }
         if let Some(base_url) = F::base_url(&var)? {
             self.setup.base_url = base_url;
@@ -116,12 +118,24 @@ impl<F: Format> HttpClientBuilder<F> {
         self
     }
 
+    /// Writes every exchange down. Several clients may share a recorder.
+    pub fn record(mut self, recorder: &Recorder) -> Self {
+        self.setup.recorder = Some(recorder.clone());
+        self
+    }
+
+    /// Answers from recordings: nothing is sent, and no key is needed or fetched. Several clients may share a replayer.
+    pub fn replay(mut self, replayer: &Replayer) -> Self {
+        self.setup.replayer = Some(replayer.clone());
+        self
+    }
+
     /// The client. Nothing is sent yet.
     ///
     /// # Errors
     /// [`ErrorKind::Configuration`](turnwright_core::ErrorKind::Configuration) when the base URL, the key, a header, the
     /// proxy, a certificate or the limit of calls cannot be used, with words that say what to change and never repeat the
-    /// key.
+    /// key; when it is to record and to replay at once; and when no recording to replay is of this format.
     pub fn build(self) -> Result<HttpClient<F>, ErrorInfo> {
         Ok(HttpClient(Arc::new(Transport::new::<F>(self.setup)?), PhantomData))
     }

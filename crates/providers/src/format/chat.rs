@@ -24,6 +24,7 @@ impl Sealed for Chat {}
 
 impl Format for Chat {
     type Decoder = ChatDecoder;
+    const NAME: &'static str = "openai";
     const PROVIDER: &'static str = "openai";
     const BASE_URL: &'static str = "https://api.openai.com/v1";
     const KEY_VARS: &'static [&'static str] = &["OPENAI_API_KEY"];

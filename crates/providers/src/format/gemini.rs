@@ -29,6 +29,7 @@ impl Sealed for Gemini {}
 
 impl Format for Gemini {
     type Decoder = GeminiDecoder;
+    const NAME: &'static str = "gemini";
     const PROVIDER: &'static str = "gcp.gemini";
     const BASE_URL: &'static str = "https://generativelanguage.googleapis.com";
     const KEY_VARS: &'static [&'static str] = &["GEMINI_API_KEY", "GOOGLE_API_KEY"];

@@ -25,6 +25,7 @@ impl Sealed for Messages {}
 
 impl Format for Messages {
     type Decoder = MessagesDecoder;
+    const NAME: &'static str = "anthropic";
     const PROVIDER: &'static str = "anthropic";
     const BASE_URL: &'static str = "https://api.anthropic.com";
     const KEY_VARS: &'static [&'static str] = &["ANTHROPIC_API_KEY"];

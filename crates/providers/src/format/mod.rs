@@ -1,6 +1,7 @@
 //! What a client must know of the format it speaks, beside what its bytes mean.
 
 mod chat;
+mod converse;
 mod gemini;
 mod messages;
 mod ollama;
@@ -10,7 +11,9 @@ use reqwest::Url;
 use turnwright_core::ErrorInfo;
 use turnwright_llm_stream::{LlmRequest, OutputWay, classify::Secrets, wire::WireDecoder};
 
+use crate::signing::Signer;
 pub use chat::{Chat, ChatClient};
+pub use converse::{Converse, ConverseClient};
 pub use gemini::{Gemini, GeminiClient};
 pub use messages::{Messages, MessagesClient};
 pub use ollama::{Ollama, OllamaClient};
@@ -21,11 +24,17 @@ pub trait Format: sealed::Sealed + Send + Sync + 'static {
     /// Reads the answers.
     #[doc(hidden)]
     type Decoder: WireDecoder + 'static;
+    /// The format's name in recordings, and as the program's options know it.
+    #[doc(hidden)]
+    const NAME: &'static str;
     /// Who defined the format, by the name traces show.
     #[doc(hidden)]
     const PROVIDER: &'static str;
     #[doc(hidden)]
     const BASE_URL: &'static str;
+    /// What to do without one, where there is none by default.
+    #[doc(hidden)]
+    const WITHOUT_BASE_URL: Option<&'static str> = None;
     /// Variables that may hold the key; the first that is set counts.
     const KEY_VARS: &'static [&'static str];
     /// Variables that may hold the base URL; the first that is set counts.
@@ -53,6 +62,12 @@ pub trait Format: sealed::Sealed + Send + Sync + 'static {
     #[doc(hidden)]
     fn base_url(var: &dyn Fn(&str) -> Option<String>) -> Result<Option<String>, ErrorInfo> {
         Ok(Self::BASE_URL_VARS.iter().find_map(|name| var(name)))
+    }
+
+    /// What signs the requests in the place of a key, as variables say.
+    #[doc(hidden)]
+    fn signer(_var: &dyn Fn(&str) -> Option<String>) -> Result<Option<Signer>, ErrorInfo> {
+        Ok(None)
     }
 
     /// Where a request goes, given the base URL with [`Self::PATH`] added.

@@ -26,6 +26,7 @@ impl Sealed for Ollama {}
 
 impl Format for Ollama {
     type Decoder = OllamaDecoder;
+    const NAME: &'static str = "ollama";
     const PROVIDER: &'static str = "ollama";
     const BASE_URL: &'static str = "http://127.0.0.1:11434";
     const KEY_VARS: &'static [&'static str] = &["OLLAMA_API_KEY"];

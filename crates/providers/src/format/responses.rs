@@ -25,6 +25,7 @@ impl Sealed for Responses {}
 
 impl Format for Responses {
     type Decoder = ResponsesDecoder;
+    const NAME: &'static str = "openai-responses";
     const PROVIDER: &'static str = "openai";
     const BASE_URL: &'static str = "https://api.openai.com/v1";
     const KEY_VARS: &'static [&'static str] = &["OPENAI_API_KEY"];

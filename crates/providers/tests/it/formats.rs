@@ -1,5 +1,5 @@
 //! The further formats, each asked for once over a socket: where the request goes, with what, and that its answer is
-//! read in its own format.
+//! read in its own format; and that it replays.
 
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
@@ -7,7 +7,7 @@ use tokio::{
 };
 use turnwright_core::CancelToken;
 use turnwright_llm_stream::{Assembler, EventStream, LlmClient, LlmRequest, LlmResponse};
-use turnwright_providers::{Format, HttpClient};
+use turnwright_providers::{Format, HttpClient, Recorder, Replayer};
 
 use crate::support::{context, request, run, short};
 
@@ -17,7 +17,8 @@ async fn ask<F: Format>(path: &str, model: &str, body: &str) -> (String, Vec<u8>
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let base_url = format!("http://{}{path}", listener.local_addr().unwrap());
     let client = HttpClient::<F>::builder().base_url(base_url).api_key("key-0123456789").timeouts(short());
-    let client = client.build().unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    let client = client.record(&Recorder::open(directory.path()).unwrap()).build().unwrap();
     let serve = async {
         let (mut socket, _) = listener.accept().await.unwrap();
         let mut sent = Vec::new();
@@ -39,7 +40,7 @@ async fn ask<F: Format>(path: &str, model: &str, body: &str) -> (String, Vec<u8>
         socket.write_all(answer.as_bytes()).await.unwrap();
         (head.clone(), sent.split_off(head.len() + 4))
     };
-    let answered = async {
+    let answered = async |client: &HttpClient<F>| {
         use futures::StreamExt;
         let request = LlmRequest { model: model.into(), ..request() };
         let stream = EventStream::provider(client.stream(&context(), &request), &CancelToken::new(), None);
@@ -49,7 +50,9 @@ async fn ask<F: Format>(path: &str, model: &str, body: &str) -> (String, Vec<u8>
         };
         stream.fold(Assembler::new(), feed).await.finish()
     };
-    let ((head, sent), response) = futures::join!(serve, answered);
+    let ((head, sent), response) = futures::join!(serve, answered(&client));
+    let replaying = HttpClient::<F>::builder().replay(&Replayer::open(directory.path()).unwrap());
+    assert_eq!(answered(&replaying.build().unwrap()).await, response);
     (head, sent, response)
 }
 

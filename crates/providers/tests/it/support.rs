@@ -10,8 +10,13 @@ use turnwright_testkit::provider::{ProviderServer, Reply};
 
 /// Runs a test with real time: sockets and a paused clock do not go together. Nothing here may take long.
 pub(crate) fn run<F: Future>(test: F) -> F::Output {
+    run_for(Duration::from_secs(20), test)
+}
+
+/// The same for a test that may take so long.
+pub(crate) fn run_for<F: Future>(longest: Duration, test: F) -> F::Output {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
-    let limited = async { tokio::time::timeout(Duration::from_secs(20), test).await };
+    let limited = async { tokio::time::timeout(longest, test).await };
     runtime.block_on(limited).unwrap_or_else(|_| panic!("the test hangs"))
 }
 

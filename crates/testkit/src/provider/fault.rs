@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
-/// A named way for a reply to go wrong, or to be right in an unusual way. `after` counts events of the body: the
-/// first has only the role, then comes one a text or reasoning piece and a fragment, then the finish reason, the
-/// usage, and the end mark. An `after` beyond the last event means the last.
+/// A named way for a reply to go wrong, or to be right in an unusual way. `after` counts events of the body. In chat
+/// completions the first has only the role, then comes one a text or reasoning piece and a fragment, then the finish
+/// reason, the usage, and the end mark; other formats have events of their own between these, or fewer. An `after` beyond
+/// the last event means the last. More ways, for every format, are in [`crate::scenario`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Fault {
@@ -33,7 +34,7 @@ pub enum Fault {
         /// How many events come first.
         after: usize,
     },
-    /// Lines end in CRLF. A client must cope.
+    /// Lines end in CRLF, where a format has lines. A client must cope.
     CrLf,
     /// The body comes in pieces of seven bytes. A client must cope.
     SevenByteSplits,
@@ -46,15 +47,15 @@ pub enum Fault {
     ServerError,
     /// Status 200 with an HTML page.
     HtmlWithOk,
-    /// Status 200 with a JSON error object (code `invalid_api_key`).
+    /// Status 200 with a JSON error object: there is no such key.
     JsonErrorWithOk,
     /// The finish reason comes twice. A client must cope.
     DuplicateFinish,
     /// No usage comes. A client must cope.
     MissingUsage,
-    /// The end mark is missing. A client must cope.
+    /// The end mark is missing, in formats that have one beside the finish reason. A client must cope.
     MissingDone,
-    /// After the finish reason comes a comment every so often, for ever. A client must cope.
+    /// After the finish reason comes a comment, or a blank line, every so often, for ever. A client must cope.
     HeartbeatsAfterFinish {
         /// The pause between two comments.
         every: Duration,

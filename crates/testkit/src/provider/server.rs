@@ -1,93 +1,43 @@
 //! The server itself.
 
 use std::{
-    collections::VecDeque,
-    convert::Infallible,
+    collections::HashMap,
     io,
     net::{Ipv4Addr, SocketAddr},
-    pin::Pin,
     sync::Arc,
     time::Duration,
 };
 
-use bytes::Bytes;
-use futures::{Stream, stream};
-use http_body_util::{BodyExt, Collected, StreamBody};
-use hyper::{
-    Method, Request, Response,
-    body::{Frame, Incoming},
-    header::{CONTENT_TYPE, HeaderValue, RETRY_AFTER},
-    server::conn::http1,
-    service::service_fn,
-};
+use hyper::{server::conn::http1, service::service_fn};
 use hyper_util::rt::TokioIo;
-use parking_lot::Mutex;
-use serde_json::Value;
 use tokio::{
     net::TcpListener,
-    sync::watch,
     task::{JoinHandle, JoinSet},
 };
 
 use super::{
-    Reply,
-    render::{Answer, Ending},
+    Reply, WireFormat,
+    draft::Draft,
+    serve::{pause, serve},
+    state::{Counts, RecordedRequest, Script, Shared},
 };
+use crate::scenario::Scenario;
 
-/// A request as the server received it.
-#[derive(Debug, Clone)]
-pub struct RecordedRequest {
-    /// Header names, in lower case, and values, in the order they came.
-    pub headers: Vec<(String, String)>,
-    /// The body.
-    pub body: Bytes,
-}
-
-impl RecordedRequest {
-    /// The first header of this name, given in lower case.
-    pub fn header(&self, name: &str) -> Option<&str> {
-        self.headers.iter().find(|(n, _)| n == name).map(|(_, value)| value.as_str())
-    }
-
-    /// The body as JSON; null when it is none.
-    pub fn json(&self) -> Value {
-        serde_json::from_slice(&self.body).unwrap_or_default()
-    }
-}
-
-/// The server. It answers the n-th `POST /v1/chat/completions` with the n-th reply of its script, and with status 500
-/// once the script is at its end, so that a call too many does not pass unnoticed; anything else with status 404.
+/// The server. It speaks one format. It answers the n-th `POST` to the format's path with the n-th reply of its script,
+/// and with status 500 once the script is at its end, so that a call too many does not pass unnoticed; anything else with
+/// status 404.
 ///
 /// Dropping it closes every connection and ends its tasks.
 #[derive(Debug)]
 pub struct ProviderServer {
+    format: WireFormat,
     address: SocketAddr,
     shared: Arc<Shared>,
     task: JoinHandle<()>,
 }
 
-#[derive(Debug)]
-struct Shared {
-    script: Mutex<Script>,
-    requests: Mutex<Vec<RecordedRequest>>,
-    counts: watch::Sender<Counts>,
-}
-
-#[derive(Debug)]
-enum Script {
-    Once(VecDeque<Reply>),
-    Repeating(Reply),
-}
-
-#[derive(Debug, Default, Clone, Copy)]
-struct Counts {
-    connections: usize,
-    requests: usize,
-    client_closes: usize,
-}
-
 impl ProviderServer {
-    /// Starts a server on a free port of 127.0.0.1. Needs a tokio runtime with IO and time.
+    /// Starts a server of chat completions on a free port of 127.0.0.1. Needs a tokio runtime with IO and time.
     ///
     /// # Errors
     /// When no port can be bound.
@@ -95,10 +45,22 @@ impl ProviderServer {
     /// # Cancel safety
     /// Dropped before it is ready, no server runs.
     pub async fn start(script: impl IntoIterator<Item = Reply>) -> io::Result<Self> {
-        Self::run(Script::Once(script.into_iter().collect())).await
+        Self::start_as(WireFormat::Chat, script).await
     }
 
-    /// Starts a server that gives the same reply to every request.
+    /// Starts a server of this format.
+    ///
+    /// # Errors
+    /// As [`Self::start`].
+    ///
+    /// # Cancel safety
+    /// As [`Self::start`].
+    pub async fn start_as(format: WireFormat, script: impl IntoIterator<Item = Reply>) -> io::Result<Self> {
+        let answers = script.into_iter().map(|reply| Draft::of(format, &reply)).collect();
+        Self::run(format, Script::Once(answers)).await
+    }
+
+    /// Starts a server of chat completions that gives the same reply to every request.
     ///
     /// # Errors
     /// As [`Self::start`].
@@ -106,19 +68,62 @@ impl ProviderServer {
     /// # Cancel safety
     /// As [`Self::start`].
     pub async fn start_repeating(reply: Reply) -> io::Result<Self> {
-        Self::run(Script::Repeating(reply)).await
+        Self::start_repeating_as(WireFormat::Chat, reply).await
     }
 
-    async fn run(script: Script) -> io::Result<Self> {
+    /// Starts a server of this format that gives the same reply to every request.
+    ///
+    /// # Errors
+    /// As [`Self::start`].
+    ///
+    /// # Cancel safety
+    /// As [`Self::start`].
+    pub async fn start_repeating_as(format: WireFormat, reply: Reply) -> io::Result<Self> {
+        Self::run(format, Script::Repeating(Box::new(Draft::of(format, &reply)))).await
+    }
+
+    /// Starts a server of this format that plays a scenario, once.
+    ///
+    /// # Errors
+    /// As [`Self::start`], and of kind [`io::ErrorKind::Unsupported`] when the format does not have the scenario.
+    ///
+    /// # Cancel safety
+    /// As [`Self::start`].
+    pub async fn start_scenario(format: WireFormat, scenario: &Scenario) -> io::Result<Self> {
+        let Some(answer) = scenario.draft(format) else {
+            let why = format!("{} has no scenario {}", format, scenario.name());
+            return Err(io::Error::new(io::ErrorKind::Unsupported, why));
+        };
+        Self::start_drafts(format, [answer]).await
+    }
+
+    /// Starts a server that gives these answers, each once.
+    pub(crate) async fn start_drafts(
+        format: WireFormat,
+        answers: impl IntoIterator<Item = Draft>,
+    ) -> io::Result<Self> {
+        Self::run(format, Script::Once(answers.into_iter().collect())).await
+    }
+
+    /// Starts a server whose answer depends on the model that is asked for, so that one client can hear them all.
+    pub(crate) async fn start_by_model(
+        format: WireFormat,
+        answers: HashMap<String, Draft>,
+    ) -> io::Result<Self> {
+        Self::run(format, Script::ByModel(answers)).await
+    }
+
+    async fn run(format: WireFormat, script: Script) -> io::Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
         let address = listener.local_addr()?;
-        let shared = Arc::new(Shared {
-            script: Mutex::new(script),
-            requests: Mutex::default(),
-            counts: watch::Sender::new(Counts::default()),
-        });
+        let shared = Arc::new(Shared::new(format, script));
         let task = tokio::spawn(accept(listener, shared.clone()));
-        Ok(Self { address, shared, task })
+        Ok(Self { format, address, shared, task })
+    }
+
+    /// The format it speaks.
+    pub fn format(&self) -> WireFormat {
+        self.format
     }
 
     /// The address it listens on.
@@ -126,14 +131,15 @@ impl ProviderServer {
         self.address
     }
 
-    /// What a client takes as base URL, for example `http://127.0.0.1:4711/v1`.
+    /// What a client takes as base URL, for example `http://127.0.0.1:4711/v1`: with a path where the makers of the format
+    /// write one.
     pub fn base_url(&self) -> String {
-        format!("http://{}/v1", self.address)
+        format!("http://{}{}", self.address, self.format.base_path())
     }
 
     /// The requests so far, oldest first. A request is recorded once its body is whole.
     pub fn requests(&self) -> Vec<RecordedRequest> {
-        self.shared.requests.lock().clone()
+        self.shared.requests()
     }
 
     /// How many requests there were.
@@ -167,6 +173,16 @@ impl ProviderServer {
         self.wait(|counts| counts.client_closes >= count).await;
     }
 
+    /// How many requests there were for this model.
+    pub(crate) fn requests_for(&self, model: &str) -> usize {
+        self.shared.requests_for(model)
+    }
+
+    /// Waits until the client closed a body of this model before its end.
+    pub(crate) async fn wait_for_close_of(&self, model: &str) {
+        self.wait(|_| self.shared.was_closed(model)).await;
+    }
+
     async fn wait(&self, is_enough: impl FnMut(&Counts) -> bool) {
         // The sender lives in `self`, so that the wait ends with the condition only.
         let _ = self.shared.counts.subscribe().wait_for(is_enough).await;
@@ -192,6 +208,9 @@ async fn accept(listener: TcpListener, shared: Arc<Shared>) {
                 };
                 // Without this the kernel would gather small frames.
                 let _ = stream.set_nodelay(true);
+                if shared.resets() {
+                    let _ = stream.set_zero_linger();
+                }
                 shared.counts.send_modify(|counts| counts.connections += 1);
                 let shared = shared.clone();
                 connections.spawn(async move {
@@ -202,99 +221,5 @@ async fn accept(listener: TcpListener, shared: Arc<Shared>) {
             }
             Some(_) = connections.join_next() => {}
         }
-    }
-}
-
-type Frames = Pin<Box<dyn Stream<Item = io::Result<Frame<Bytes>>> + Send>>;
-type Answered = Response<StreamBody<Frames>>;
-
-async fn serve(request: Request<Incoming>, shared: Arc<Shared>) -> Result<Answered, Infallible> {
-    if request.method() != Method::POST || request.uri().path() != "/v1/chat/completions" {
-        return Ok(respond(
-            Answer::error(404, "there is only POST /v1/chat/completions", "not_found"),
-            shared,
-        ));
-    }
-    let headers = request.headers().iter();
-    let headers =
-        headers.map(|(n, v)| (n.as_str().to_owned(), String::from_utf8_lossy(v.as_bytes()).into_owned()));
-    let headers = headers.collect();
-    let body = request.into_body().collect().await.map(Collected::to_bytes).unwrap_or_default();
-    shared.requests.lock().push(RecordedRequest { headers, body });
-    let reply = match &mut *shared.script.lock() {
-        Script::Once(replies) => replies.pop_front(),
-        Script::Repeating(reply) => Some(reply.clone()),
-    };
-    shared.counts.send_modify(|counts| counts.requests += 1);
-    let answer = match reply {
-        Some(reply) => Answer::of(&reply),
-        None => Answer::error(500, "the script is at its end", "server_error"),
-    };
-    Ok(respond(answer, shared))
-}
-
-fn respond(answer: Answer, shared: Arc<Shared>) -> Answered {
-    let (status, content_type, retry_after) = (answer.status, answer.content_type, answer.retry_after);
-    let mut response = Response::new(StreamBody::new(body(answer, shared)));
-    *response.status_mut() = hyper::StatusCode::from_u16(status).unwrap_or_default();
-    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
-    if let Some(pause) = retry_after {
-        response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(pause.as_secs()));
-    }
-    response
-}
-
-/// Tells a body that was sent to its end from one that the client closed.
-struct Watch {
-    shared: Arc<Shared>,
-    ended: bool,
-}
-
-impl Watch {
-    fn end(&mut self) {
-        self.ended = true;
-    }
-}
-
-impl Drop for Watch {
-    fn drop(&mut self) {
-        if !self.ended {
-            self.shared.counts.send_modify(|counts| counts.client_closes += 1);
-        }
-    }
-}
-
-fn body(answer: Answer, shared: Arc<Shared>) -> Frames {
-    let Answer { frames, delay, ending, .. } = answer;
-    let watch = Watch { shared, ended: false };
-    Box::pin(stream::unfold((frames.into_iter(), watch), move |(mut frames, mut watch)| async move {
-        if let Some(frame) = frames.next() {
-            pause(delay).await;
-            return Some((Ok(Frame::data(frame)), (frames, watch)));
-        }
-        match ending {
-            Ending::Stall => std::future::pending().await,
-            Ending::Heartbeats(every) => {
-                pause(every).await;
-                let comment = Bytes::from_static(b": heartbeat\n\n");
-                Some((Ok(Frame::data(comment)), (frames, watch)))
-            }
-            Ending::Abort if !watch.ended => {
-                watch.end();
-                // Let what was sent arrive before the connection breaks.
-                pause(Duration::from_millis(20)).await;
-                Some((Err(io::ErrorKind::ConnectionReset.into()), (frames, watch)))
-            }
-            Ending::Abort | Ending::Clean => {
-                watch.end();
-                None
-            }
-        }
-    }))
-}
-
-async fn pause(duration: Duration) {
-    if !duration.is_zero() {
-        tokio::time::sleep(duration).await;
     }
 }

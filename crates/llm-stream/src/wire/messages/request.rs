@@ -2,17 +2,22 @@
 
 mod block;
 mod cache;
-mod names;
 mod turns;
 
 use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
 use turnwright_core::{ErrorInfo, ErrorKind, ToolDefinition};
 
-use crate::{LlmRequest, OutputSchema, OutputWay, ToolChoice, wire::fields::Fields};
+use crate::{
+    LlmRequest, OutputSchema, OutputWay, ToolChoice,
+    wire::{
+        fields::Fields,
+        turns::{Conversation, Turn},
+    },
+};
 use block::Block;
 use cache::{CacheMark, Marked};
-use turns::{Conversation, Turn};
+use turns::MarkedTurn;
 
 /// How many tokens an answer may have when the request does not say: the format demands a figure.
 pub const DEFAULT_MAX_TOKENS: u64 = 8192;
@@ -64,7 +69,7 @@ struct Body<'a>(&'a LlmRequest);
 impl Serialize for Body<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let request = self.0;
-        let Conversation { system, turns } = Conversation::of(request);
+        let Conversation { system, turns } = Conversation::<Block<'_>>::of(request);
         let mark = CacheMark::of(request.cache);
         let mut body = Fields::new(serializer.serialize_map(None)?, request);
         body.put("model", &request.model)?;
@@ -94,13 +99,14 @@ impl Serialize for Body<'_> {
     }
 }
 
-struct Turns<'a>(&'a [Turn<'a>], Option<CacheMark>);
+struct Turns<'a>(&'a [Turn<Block<'a>>], Option<CacheMark>);
 
 impl Serialize for Turns<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let Self(turns, mark) = self;
         let turns = turns.iter().enumerate();
-        serializer.collect_seq(turns.map(|(at, turn)| turn.marked(mark.filter(|_| at + 1 == self.0.len()))))
+        serializer
+            .collect_seq(turns.map(|(at, turn)| MarkedTurn(turn, mark.filter(|_| at + 1 == self.0.len()))))
     }
 }
 

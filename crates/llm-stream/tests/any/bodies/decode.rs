@@ -5,8 +5,8 @@ use std::collections::HashMap;
 use turnwright_llm_stream::{
     LlmEvent, StreamItem, ToolProgress,
     wire::{
-        WireDecoder, chat::ChatDecoder, gemini::GeminiDecoder, messages::MessagesDecoder,
-        ollama::OllamaDecoder, responses::ResponsesDecoder,
+        WireDecoder, chat::ChatDecoder, converse::ConverseDecoder, gemini::GeminiDecoder,
+        messages::MessagesDecoder, ollama::OllamaDecoder, responses::ResponsesDecoder,
     },
 };
 
@@ -20,11 +20,12 @@ pub(crate) enum Format {
     Messages,
     Gemini,
     Ollama,
+    Converse,
 }
 
 impl Format {
-    pub(crate) const ALL: [Self; 5] =
-        [Self::Chat, Self::Responses, Self::Messages, Self::Gemini, Self::Ollama];
+    pub(crate) const ALL: [Self; 6] =
+        [Self::Chat, Self::Responses, Self::Messages, Self::Gemini, Self::Ollama, Self::Converse];
 
     fn decoder(self) -> Box<dyn WireDecoder> {
         match self {
@@ -33,6 +34,7 @@ impl Format {
             Self::Messages => Box::new(MessagesDecoder::new("p")),
             Self::Gemini => Box::new(GeminiDecoder::new("p")),
             Self::Ollama => Box::new(OllamaDecoder::new("p")),
+            Self::Converse => Box::new(ConverseDecoder::new("p")),
         }
     }
 }
@@ -56,6 +58,10 @@ pub(crate) fn gemini(body: &[u8]) {
 
 pub(crate) fn ollama(body: &[u8]) {
     check(Format::Ollama, body);
+}
+
+pub(crate) fn converse(body: &[u8]) {
+    check(Format::Converse, body);
 }
 
 /// What a decoder may hold beside the body: lists of 4,096 small items, and the first growth of its buffers.

@@ -26,6 +26,7 @@ pub(crate) fn any_refusal(input: &[u8]) {
         retry_after: (!length.is_multiple_of(3)).then_some(&header),
         retry_after_ms: (length % 3 == 2).then_some(&header),
         body: &body,
+        error_type: (length == 5).then_some(&header),
         secrets: &secrets,
         now: Timestamp::UNIX_EPOCH,
     };

@@ -22,6 +22,7 @@ pub(crate) const ALL: &[(&str, Body)] = &[
     ("messages", decode::messages),
     ("gemini", decode::gemini),
     ("ollama", decode::ollama),
+    ("converse", decode::converse),
     ("script", script::any_format),
     ("odd", odd::any_order),
     ("events", events::any_events),

@@ -55,6 +55,7 @@ fn event(format: Format, dice: &mut Dice<'_>) -> Event {
         Format::Messages => messages(&odd, dice),
         Format::Gemini => gemini(&odd, dice),
         Format::Ollama => ollama(&odd, dice),
+        Format::Converse => return converse(&odd, dice),
     };
     Event { name: None, json: json.to_string() }
 }
@@ -208,4 +209,34 @@ fn ollama(odd: &Odd, dice: &mut Dice<'_>) -> Value {
         _ => {}
     }
     line
+}
+
+fn converse(odd: &Odd, dice: &mut Dice<'_>) -> Event {
+    let Odd { text, label, index, flaw } = odd;
+    let name = dice.one_of(&[
+        "messageStart",
+        "contentBlockStart",
+        "contentBlockStart",
+        "contentBlockDelta",
+        "contentBlockDelta",
+        "contentBlockDelta",
+        "contentBlockStop",
+        "messageStop",
+        "metadata",
+        "ofLater",
+    ]);
+    let delta = match dice.below(5) {
+        0 => json!({ "text": text }),
+        1 => json!({ "toolUse": { "input": text } }),
+        2 => json!({ "reasoningContent": { "text": text } }),
+        3 => json!({ "reasoningContent": { "signature": text } }),
+        _ => json!({ "reasoningContent": { "redactedContent": text } }),
+    };
+    let mut json = json!({ "contentBlockIndex": index, "delta": delta, "start": { "toolUse": { "toolUseId": label, "name": "f" } },
+        "stopReason": dice.one_of(&["end_turn", "tool_use", "max_tokens"]), "usage": { "inputTokens": flaw } });
+    if *flaw == 0 {
+        json["delta"] = json!([1]);
+        json["start"] = json!("odd");
+    }
+    Event { name: Some(name), json: json.to_string() }
 }

@@ -4,10 +4,17 @@ use std::borrow::Cow;
 
 use serde::Serialize;
 use serde_json::{Map, Value, value::RawValue};
-use turnwright_core::{CallId, ImageRef, ToolCall, ToolResult};
+use turnwright_core::{CallId, ImageRef, Reasoning, ToolCall, ToolResult};
 
-use super::names::{Ids, legal_name};
-use crate::wire::history::{arguments_of, is_url};
+use super::super::reasoning::block_of;
+use crate::wire::{
+    history::{UNREADABLE_IMAGE, arguments_of, inline_image, is_url},
+    names::{Ids, legal_name},
+    turns::{self, NO_RESULT},
+};
+
+/// The most bytes that the name of a tool may have.
+const MAX_NAME_BYTES: usize = 128;
 
 #[derive(Debug, Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
@@ -49,23 +56,23 @@ pub(super) enum Content<'a> {
     Blocks(Vec<Block<'a>>),
 }
 
-impl<'a> Block<'a> {
+impl<'a> turns::Block<'a> for Block<'a> {
+    /// The format sets no limit.
+    const MAX_ID_BYTES: usize = usize::MAX;
+
     /// Text, unless it is blank: servers refuse that.
-    pub(super) fn text(text: impl Into<Cow<'a, str>>) -> Option<Self> {
+    fn text(text: impl Into<Cow<'a, str>>) -> Option<Self> {
         let text = text.into();
         (!text.trim().is_empty()).then_some(Self::Text { text })
     }
 
     /// An image the server can read, or its name in words.
-    pub(super) fn image(image: &'a ImageRef) -> Self {
-        if let Some(data) = image.uri.strip_prefix("data:") {
-            let base64 = data.split_once(";base64,").and_then(|(head, data)| {
-                let of_uri = head.split(';').next().filter(|media_type| !media_type.is_empty());
-                let media_type = of_uri.or(image.media_type.as_deref())?;
-                Some(Self::Image { source: Source::Base64 { media_type, data } })
-            });
-            let unreadable = || Self::Text { text: "[image in an encoding that cannot be sent]".into() };
-            return base64.unwrap_or_else(unreadable);
+    fn image(image: &'a ImageRef) -> Self {
+        if let Some((media_type, data)) = inline_image(image) {
+            return Self::Image { source: Source::Base64 { media_type, data } };
+        }
+        if image.uri.starts_with("data:") {
+            return Self::Text { text: UNREADABLE_IMAGE.into() };
         }
         if is_url(image) {
             return Self::Image { source: Source::Url { url: &image.uri } };
@@ -73,17 +80,21 @@ impl<'a> Block<'a> {
         Self::Text { text: format!("[image {}]", image.uri).into() }
     }
 
-    pub(super) fn call(call: &'a ToolCall, ids: &Ids<'_>) -> Self {
+    fn call(call: &'a ToolCall, ids: &Ids<'_>) -> Self {
         let input = match arguments_of(call) {
             Cow::Borrowed(json) => serde_json::from_str(json).ok().map(Cow::Borrowed),
             Cow::Owned(json) => RawValue::from_string(json).ok().map(Cow::Owned),
         };
         // They are an object, so this is never used.
         let input = input.unwrap_or(Cow::Borrowed(RawValue::NULL));
-        Self::ToolUse { id: ids.legal(&call.id).to_owned(), name: legal_name(&call.name), input }
+        Self::ToolUse {
+            id: ids.legal(&call.id).to_owned(),
+            name: legal_name(&call.name, MAX_NAME_BYTES),
+            input,
+        }
     }
 
-    pub(super) fn result(result: &'a ToolResult, ids: &Ids<'_>) -> Self {
+    fn result(result: &'a ToolResult, ids: &Ids<'_>) -> Self {
         let content = if result.images.is_empty() {
             Content::Words(result.content.as_str().into())
         } else {
@@ -94,15 +105,16 @@ impl<'a> Block<'a> {
         Self::ToolResult { tool_use_id, content, is_error: result.error.is_some() }
     }
 
-    /// The result of a call that has none.
-    pub(super) fn no_result(call: &CallId, ids: &Ids<'_>) -> Self {
-        let content = Content::Words("No result was recorded for this call.".into());
+    fn no_result(call: &CallId, ids: &Ids<'_>) -> Self {
+        let content = Content::Words(NO_RESULT.into());
         Self::ToolResult { tool_use_id: ids.legal(call).to_owned(), content, is_error: true }
     }
-}
 
-/// A result whose call is not in the conversation, in words.
-pub(super) fn stray_result(result: &ToolResult) -> String {
-    let what = if result.error.is_some() { "Error" } else { "Result" };
-    format!("[{what} of an earlier call of {}] {}", result.tool(), result.content)
+    fn thought(reasoning: &Reasoning) -> Option<Self> {
+        block_of(reasoning).map(Self::Kept)
+    }
+
+    fn is_thought(&self) -> bool {
+        matches!(self, Self::Kept(_))
+    }
 }

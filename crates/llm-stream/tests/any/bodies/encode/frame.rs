@@ -2,11 +2,14 @@
 
 use super::{
     super::{decode::Format, dice::Dice},
-    Event,
+    Event, converse,
 };
 
 /// As most servers frame it.
 pub(crate) fn plainly(format: Format, events: &[Event]) -> Vec<u8> {
+    if format == Format::Converse {
+        return events.iter().flat_map(converse::message).collect();
+    }
     let mut body = String::new();
     for event in events {
         if format == Format::Ollama {
@@ -38,6 +41,8 @@ pub(crate) fn unlike(events: &[Event]) -> Vec<Event> {
 pub(crate) fn anyhow(format: Format, events: &[Event], dice: &mut Dice<'_>) -> Vec<u8> {
     match format {
         Format::Ollama => lines(events, dice),
+        // Its framing leaves no choice.
+        Format::Converse => plainly(format, events),
         Format::Gemini if dice.maybe() => array(events, dice),
         // The Responses format has no end mark.
         Format::Responses => server_sent(events, false, dice),

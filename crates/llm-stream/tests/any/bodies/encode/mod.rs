@@ -1,6 +1,7 @@
 //! Scripts as servers write them: an encoder a format, each with the liberties that servers take.
 
 mod chat;
+mod converse;
 pub(super) mod frame;
 mod gemini;
 mod messages;
@@ -27,6 +28,7 @@ pub(crate) fn events(format: Format, script: &Script, dice: &mut Dice<'_>) -> Ve
         Format::Messages => messages::events(script, dice),
         Format::Gemini => gemini::events(script, dice),
         Format::Ollama => ollama::events(script, dice),
+        Format::Converse => converse::events(script, dice),
     };
     // A line break in a value ends a line.
     let may_break = format != Format::Ollama;
