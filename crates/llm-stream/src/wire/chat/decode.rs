@@ -7,7 +7,6 @@ use super::{
     calls::{Calls, Labels},
     chunk::Chunk,
     reasoning::Blocks,
-    template::Template,
 };
 use crate::{
     FinishReason, LlmRequest, StreamItem,
@@ -18,6 +17,7 @@ use crate::{
         head::{Head, taken_ids, truncated},
         list,
         sse_decoder::Answer,
+        template::Template,
     },
 };
 

@@ -13,8 +13,11 @@ use crate::{
     },
 };
 
+mod alike;
 mod block;
 mod take;
+
+use alike::Alike;
 
 /// Decodes a streamed answer in the Messages format. A whole answer that was not streamed, or an error object, in place
 /// of the stream or in the midst of it, is understood too.
@@ -43,6 +46,7 @@ pub struct State {
     started: bool,
     /// Something of the answer came.
     said: bool,
+    alike: Alike,
 }
 
 impl Answer for State {
@@ -55,6 +59,7 @@ impl Answer for State {
             stopped: Stopped::default(),
             started: false,
             said: false,
+            alike: Alike::default(),
         }
     }
 
@@ -74,6 +79,9 @@ impl Answer for State {
         _last: bool,
         out: &mut Vec<StreamItem>,
     ) -> Result<(), ErrorInfo> {
+        if let Some(result) = self.like_before(json, out) {
+            return result;
+        }
         let event = self.head.object::<Event<'_>>(json)?;
         let kind = nonempty(event.kind).unwrap_or_else(|| String::from_utf8_lossy(name));
         self.take(&kind, &event, json, bare, out)

@@ -13,8 +13,11 @@ use crate::{
     },
 };
 
+mod alike;
 mod item;
 mod take;
+
+use alike::Alike;
 
 /// Decodes a streamed answer in the Responses format. A whole answer that was not streamed, or an error object, in place
 /// of the stream or in the midst of it, is understood too.
@@ -48,6 +51,7 @@ pub struct State {
     created: bool,
     /// Whether anything of the answer came.
     said: bool,
+    alike: Alike,
 }
 
 impl Answer for State {
@@ -63,6 +67,7 @@ impl Answer for State {
             refused: false,
             created: false,
             said: false,
+            alike: Alike::default(),
         }
     }
 
@@ -82,6 +87,9 @@ impl Answer for State {
         _last: bool,
         out: &mut Vec<StreamItem>,
     ) -> Result<(), ErrorInfo> {
+        if let Some(result) = self.like_before(json, out) {
+            return result;
+        }
         let event = self.head.object::<Event<'_>>(json)?;
         let kind = nonempty(event.kind).unwrap_or_else(|| String::from_utf8_lossy(name));
         self.take(&kind, &event, json, bare, out)

@@ -15,7 +15,6 @@ use crate::{
     wire::{
         finish::is_cut,
         limits::{MAX_ARGUMENT_BYTES, MAX_CALLS, MAX_LABEL_BYTES},
-        list::too_long,
         text::{nonempty, text_of},
     },
 };
@@ -28,7 +27,7 @@ impl State {
         json: &str,
         out: &mut Vec<StreamItem>,
     ) -> Result<(), ErrorInfo> {
-        let message = line.message.filter(|raw| raw.get().starts_with('{'));
+        let message = line.message.0.as_ref();
         let is_answer = message.is_some() || line.response.is_some() || line.done.is_some();
         let is_error = line.error.is_some_and(|raw| !matches!(raw.get(), "null" | "false" | "\"\""));
         // What comes first and is nothing of an answer holds nothing but an error.
@@ -42,12 +41,8 @@ impl State {
         self.head.model = self.head.model.take().or_else(|| nonempty(line.model).map(Into::into));
         self.thought(line.thinking, out);
         self.said(line.response, out);
-        if let Some(raw) = message {
-            match serde_json::from_str::<Message<'_>>(raw.get()) {
-                Ok(message) => self.message(&message, out)?,
-                // A message of a shape that is not known says nothing.
-                Err(error) => too_long(&error).map_or(Ok(()), Err)?,
-            }
+        if let Some(message) = message {
+            self.message(message, out)?;
         }
         self.usage(line, out);
         if line.done.is_some_and(|raw| raw.get() == "true") {
@@ -59,7 +54,7 @@ impl State {
     fn message(&mut self, message: &Message<'_>, out: &mut Vec<StreamItem>) -> Result<(), ErrorInfo> {
         self.thought(message.thinking, out);
         self.said(message.content, out);
-        for raw in message.tool_calls.iter().flat_map(|calls| &calls.0) {
+        for raw in &message.tool_calls.0 {
             self.call(raw, out)?;
         }
         Ok(())
