@@ -1,7 +1,9 @@
 //! The form of a type: its schema, and how its values are read out of a text.
 
+use std::ops::Range;
+
 use schemars::{JsonSchema, generate::SchemaSettings};
-use serde::de::DeserializeOwned;
+use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::{Map, Value, json, value::RawValue};
 use turnwright_llm_stream::OutputSchema;
 
@@ -33,7 +35,7 @@ impl Form {
         Self { output: OutputSchema::closed(&T::schema_name(), schema), is_wrapped: !is_object }
     }
 
-    /// Reads a value out of an answer: JSON, alone, in a fence, or with words round it.
+    /// Reads a value out of an answer: JSON, alone, in a fence, or with words round it. Of several the last that fits.
     pub(super) fn read<T: DeserializeOwned>(&self, text: &str) -> Result<T, String> {
         let mut fault = None;
         for candidate in candidates(text) {
@@ -89,16 +91,47 @@ fn redirect(schema: &mut Value) {
 }
 
 /// What of a text may be the answer, the likeliest first.
-fn candidates(text: &str) -> impl Iterator<Item = &str> {
+fn candidates(text: &str) -> Vec<&str> {
     let text = text.trim();
-    let from = |open: char, close: char| {
-        let (start, end) = (text.find(open)?, text.rfind(close)?);
-        (start < end).then(|| &text[start..=end])
-    };
-    let is_json = |text: &str| text.starts_with(['{', '[', '"']);
-    let last_line = text.rfind('\n').map(|at| &text[at + 1..]).filter(|line| is_json(line));
-    let whole = |first: bool| (is_json(text) == first).then_some(text);
-    [whole(true), fenced(text), last_line, from('{', '}'), from('[', ']'), whole(false)].into_iter().flatten()
+    let values = values(text);
+    // What is JSON, or means to be, is the answer, good or bad: a part of it would be another one.
+    let is_meant = text.starts_with(['{', '[']) && values.first().is_none_or(|first| first.start > 0);
+    if is_meant || serde_json::from_str::<IgnoredAny>(text).is_ok() {
+        return vec![text];
+    }
+    let last_line = text.rfind('\n').map(|at| &text[at + 1..]).filter(|line| line.starts_with('"'));
+    let among_words = values.into_iter().rev().map(|at| &text[at]);
+    [fenced(text), last_line].into_iter().flatten().chain(among_words).chain([text]).collect()
+}
+
+/// Where the objects and arrays of a text are that stand in no other one. Linear: what was read is not read again.
+fn values(text: &str) -> Vec<Range<usize>> {
+    let mut found = Vec::new();
+    let mut at = 0;
+    while let Some(skipped) = text.as_bytes()[at..].iter().position(|byte| matches!(byte, b'{' | b'[')) {
+        let start = at + skipped;
+        let rest = &text[start..];
+        let mut json = serde_json::Deserializer::from_str(rest).into_iter::<IgnoredAny>();
+        match json.next() {
+            Some(Ok(_)) => {
+                at = start + json.byte_offset();
+                found.push(start..at);
+            }
+            // It goes on to the end of the text: so nothing stands behind it.
+            Some(Err(e)) if e.is_eof() => break,
+            // Words in brackets, or a broken value: what was read of it holds no other one.
+            Some(Err(e)) => at = start + place(rest, &e).max(1),
+            None => break,
+        }
+    }
+    found
+}
+
+/// Where in the text a fault is, or shortly before.
+fn place(text: &str, fault: &serde_json::Error) -> usize {
+    let newlines = text.match_indices('\n').map(|(at, _)| at + 1);
+    let line = std::iter::once(0).chain(newlines).nth(fault.line().saturating_sub(1)).unwrap_or(0);
+    (line + fault.column().saturating_sub(1)).min(text.len())
 }
 
 /// The inside of the last fence.

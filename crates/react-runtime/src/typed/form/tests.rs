@@ -124,11 +124,56 @@ fn json_is_found_in_fences_and_among_words() {
         "First I thought {of this}.\n{\"answer\":{\"other\":\"x\"}}",
         "The answer is {\"other\":\"x\"}, I think.",
         "```text\nnot this\n```\n```json\n{\"other\":\"x\"}\n```",
+        "I thought {of this}, [1, and {\"other\":\"y\"}; so:\n{\n  \"answer\": {\n    \"other\": \"x\"\n  }\n}",
+        "{\"other\":\"x\"}\nIs that {all}?",
+        "{\"other\":\"y\"}\n{\"other\":\"x\"}",
+        "é[é{é}é {\"other\":\"x\"} é",
     ] {
         assert_eq!(form.read(text), found, "{text}");
     }
     assert_eq!(Form::of::<Vec<u8>>().read("Here: [1, 2]."), Ok(vec![1_u8, 2]));
     assert_eq!(Form::of::<Whom>().read("owner"), Err::<Whom, _>("expected value at line 1 column 1".into()));
+}
+
+#[test]
+fn a_part_of_another_value_is_no_answer() {
+    for (text, fault) in [
+        (r#"{"error":"none","tried":[1]}"#, "invalid type: map"),
+        (r#"{"tried":[1], 'error': 2}"#, "invalid type: map"),
+        (r#"{"tried":[1],"#, "invalid type: map"),
+        (r#"So: {"tried":[1],"#, "expected value"),
+        (r#""[1]""#, "invalid type: string"),
+    ] {
+        let told = Form::of::<Vec<u8>>().read::<Vec<u8>>(text).unwrap_err();
+        assert!(told.starts_with(fault), "{text}: {told}");
+    }
+}
+
+#[test]
+fn what_is_found_stands_in_no_other_value_and_is_found_in_linear_time() {
+    let found = |text: &str| values(text).into_iter().map(|at| text[at].to_owned()).collect::<Vec<_>>();
+    assert_eq!(found(r#"a {b} [[1], "]"] {"c":{}}{"#), [r#"[[1], "]"]"#, r#"{"c":{}}"#]);
+    for piece in ["[", "{", "[\"", "{\"a\":", "[\n", "{}", "[1,", "é[{", "[{\"a\":[1]},"] {
+        // Quadratic, these would take minutes.
+        assert!(values(&piece.repeat(20_000)).len() <= 20_000, "{piece}");
+    }
+}
+
+#[derive(Debug, PartialEq, Deserialize, JsonSchema)]
+struct Tagged {
+    id: u8,
+    #[serde(flatten)]
+    step: Step,
+}
+
+#[test]
+fn a_flattened_enum_has_no_closed_form_and_is_read() {
+    let tagged = |id| Tagged { id, step: Step::Wait { seconds: 3 } };
+    let (one, many) = (Form::of::<Tagged>(), Form::of::<Vec<Tagged>>());
+    assert!(!one.output.strict && !many.output.strict, "{} {}", one.output.schema, many.output.schema);
+    let json = |id: u8| format!(r#"{{"id":{id},"kind":"wait","seconds":3}}"#);
+    assert_eq!(one.read(&format!(r#"{{"answer":{}}}"#, json(1))), Ok(tagged(1)));
+    assert_eq!(many.read(&format!("[{},{}]", json(1), json(2))), Ok(vec![tagged(1), tagged(2)]));
 }
 
 #[test]
