@@ -23,7 +23,8 @@ use crate::{Around, Exit, Next, scope};
 /// both made.
 ///
 /// Kept are complete answers without tool calls ([`FinishReason::Stop`]). Failures, cut, filtered and empty answers are
-/// not. Whether an answer fits the form that was asked for is not known here: one that does not is repeated as well.
+/// not, and a call that may not be repeated is neither answered nor kept ([`crate::Replay`]): a server that keeps the
+/// conversation would miss what was said. Whether an answer fits the form that was asked for is not known here: one that does not is repeated as well.
 ///
 /// # Bounds
 /// [`Cache::DEFAULT_ENTRIES`] and [`Cache::DEFAULT_BYTES`]; what was not used for longest goes first. An answer that is
@@ -201,6 +202,11 @@ impl Around<scope::LlmCall> for Cache {
         request: LlmRequest,
         next: Next<'_, scope::LlmCall>,
     ) -> Result<LlmResponse, Exit> {
+        let mut next = match next.replayable() {
+            Ok(next) => next,
+            // What must not be said twice must be said: a server that keeps the conversation would miss it.
+            Err(refused) => return refused.into_next().run(request).await,
+        };
         let key = key(&request);
         if let Some(hit) = key.as_ref().and_then(|key| self.find(key)) {
             return Ok(hit);

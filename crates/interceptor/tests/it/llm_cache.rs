@@ -100,6 +100,17 @@ async fn how_long_a_tool_ran_is_no_part_of_the_question_and_what_it_said_is() {
 }
 
 #[tokio::test]
+async fn a_call_that_may_not_be_repeated_is_made() {
+    let (chain, model, request) = (chain(Cache::default()), Model::new([]), asks("yes"));
+    for (once, calls) in
+        [(Some("the server keeps it"), 1), (None, 2), (None, 2), (Some("the server keeps it"), 3)]
+    {
+        let out = chain.call(&crate::support::ctx(), request.clone(), &model, once).await;
+        assert_eq!((said(out).as_str(), model.calls()), ("fine", calls));
+    }
+}
+
+#[tokio::test]
 async fn only_complete_answers_are_kept_and_calls_if_asked_to() {
     let with = |finish_reason: Option<FinishReason>, call: bool| {
         let mut parts = vec![Part::text("text")];
