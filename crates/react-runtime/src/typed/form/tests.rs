@@ -185,3 +185,22 @@ fn the_fault_that_is_told_is_that_of_the_answer() {
     let long = format!(r#"{{"name":"n","steps":[{{"kind":"{}"}}]}}"#, "é".repeat(9_000));
     assert_eq!(fault(&long).chars().count(), MAX_FAULT_CHARS);
 }
+
+#[derive(Debug, PartialEq, Deserialize, JsonSchema)]
+#[serde(try_from = "u8")]
+struct Stars(u8);
+
+impl TryFrom<u8> for Stars {
+    type Error = String;
+    fn try_from(stars: u8) -> Result<Self, String> {
+        if stars <= 5 { Ok(Self(stars)) } else { Err(format!("{stars} are more than 5 stars")) }
+    }
+}
+
+#[test]
+fn bounds_that_a_type_holds_are_held() {
+    let form = Form::of::<Stars>();
+    assert_eq!(form.read(r#"{"answer":5}"#), Ok(Stars(5)));
+    let told = form.read::<Stars>(r#"{"answer":6}"#).unwrap_err();
+    assert!(told.starts_with("6 are more than 5 stars"), "{told}");
+}
