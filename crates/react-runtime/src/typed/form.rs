@@ -95,13 +95,23 @@ fn candidates(text: &str) -> Vec<&str> {
     let text = text.trim();
     let values = values(text);
     // What is JSON, or means to be, is the answer, good or bad: a part of it would be another one.
-    let is_meant = text.starts_with(['{', '[']) && values.first().is_none_or(|first| first.start > 0);
-    if is_meant || serde_json::from_str::<IgnoredAny>(text).is_ok() {
+    let is_broken = begins_as_json(text) && values.first().is_none_or(|first| first.start > 0);
+    if is_broken || serde_json::from_str::<IgnoredAny>(text).is_ok() {
         return vec![text];
     }
     let last_line = text.rfind('\n').map(|at| &text[at + 1..]).filter(|line| line.starts_with('"'));
     let among_words = values.into_iter().rev().map(|at| &text[at]);
     [fenced(text), last_line].into_iter().flatten().chain(among_words).chain([text]).collect()
+}
+
+/// Whether a text begins as an object or an array does, and not with words in brackets.
+fn begins_as_json(text: &str) -> bool {
+    let mut chars = text.chars().filter(|c| !c.is_whitespace());
+    match (chars.next(), chars.next()) {
+        (Some('{'), next) => matches!(next, None | Some('"' | '\'' | '}')),
+        (Some('['), next) => matches!(next, None | Some('{' | '[' | '"' | '\'' | ']' | '-' | '0'..='9')),
+        _ => false,
+    }
 }
 
 /// Where the objects and arrays of a text are that stand in no other one. Linear: what was read is not read again.

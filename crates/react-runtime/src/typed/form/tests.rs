@@ -126,6 +126,7 @@ fn json_is_found_in_fences_and_among_words() {
         "```text\nnot this\n```\n```json\n{\"other\":\"x\"}\n```",
         "I thought {of this}, [1, and {\"other\":\"y\"}; so:\n{\n  \"answer\": {\n    \"other\": \"x\"\n  }\n}",
         "{\"other\":\"x\"}\nIs that {all}?",
+        "[Note] {Thought} It is {\"other\":\"x\"}.",
         "{\"other\":\"y\"}\n{\"other\":\"x\"}",
         "é[é{é}é {\"other\":\"x\"} é",
     ] {
@@ -141,6 +142,7 @@ fn a_part_of_another_value_is_no_answer() {
         (r#"{"error":"none","tried":[1]}"#, "invalid type: map"),
         (r#"{"tried":[1], 'error': 2}"#, "invalid type: map"),
         (r#"{"tried":[1],"#, "invalid type: map"),
+        (r#"[ {"tried":[1]}, oops"#, "invalid type: map"),
         (r#"So: {"tried":[1],"#, "expected value"),
         (r#""[1]""#, "invalid type: string"),
     ] {
