@@ -9,6 +9,8 @@ use turnwright_llm_stream::OutputSchema;
 
 /// What holds a value whose type is no object: providers take objects only.
 const WRAPPER: &str = "answer";
+/// The same, for a type that has that word itself: it must be clear which of the two a model left out.
+const OTHER_WRAPPER: &str = "final_value";
 /// The longest complaint of the parser that is repeated: it may quote the answer.
 const MAX_FAULT_CHARS: usize = 500;
 
@@ -16,7 +18,7 @@ const MAX_FAULT_CHARS: usize = 500;
 #[derive(Debug)]
 pub(super) struct Form {
     pub(super) output: OutputSchema,
-    is_wrapped: bool,
+    wrapper: Option<&'static str>,
 }
 
 impl Form {
@@ -29,10 +31,12 @@ impl Form {
         let is_object = schema.get("type").is_some_and(|kind| kind == "object")
             && schema.get("oneOf").is_none()
             && schema.get("anyOf").is_none();
-        if !is_object {
-            schema = wrapped(schema);
+        let is_taken = !is_object && schema.to_string().contains(&format!("\"{WRAPPER}\""));
+        let wrapper = (!is_object).then_some(if is_taken { OTHER_WRAPPER } else { WRAPPER });
+        if let Some(wrapper) = wrapper {
+            schema = wrapped(schema, wrapper);
         }
-        Self { output: OutputSchema::closed(&T::schema_name(), schema), is_wrapped: !is_object }
+        Self { output: OutputSchema::closed(&T::schema_name(), schema), wrapper }
     }
 
     /// Reads a value out of an answer: JSON, alone, in a fence, or with words round it. Of several the last that fits.
@@ -50,42 +54,42 @@ impl Form {
     }
 
     fn read_json<T: DeserializeOwned>(&self, json: &str) -> Result<T, serde_json::Error> {
-        if self.is_wrapped
+        if let Some(wrapper) = self.wrapper
             && let Ok(object) = serde_json::from_str::<Map<String, Value>>(json)
-            && object.contains_key(WRAPPER)
+            && object.contains_key(wrapper)
         {
             // Read again and not out of the map, for its numbers and for the place of a fault.
             let inner: std::collections::BTreeMap<String, Box<RawValue>> = serde_json::from_str(json)?;
-            return serde_json::from_str(inner.get(WRAPPER).map_or("null", |value| value.get()));
+            return serde_json::from_str(inner.get(wrapper).map_or("null", |value| value.get()));
         }
         serde_json::from_str(json)
     }
 }
 
-fn wrapped(mut schema: Value) -> Value {
+fn wrapped(mut schema: Value, wrapper: &str) -> Value {
     let definitions = schema.as_object_mut().and_then(|schema| schema.remove("$defs"));
-    let mut wrapper = json!({ "type": "object", "properties": {}, "required": [WRAPPER] });
-    redirect(&mut schema);
-    wrapper["properties"][WRAPPER] = schema;
+    let mut object = json!({ "type": "object", "properties": {}, "required": [wrapper] });
+    redirect(&mut schema, wrapper);
+    object["properties"][wrapper] = schema;
     if let Some(definitions) = definitions {
-        wrapper["$defs"] = definitions;
+        object["$defs"] = definitions;
     }
-    wrapper
+    object
 }
 
 /// The root of a schema that refers to itself is no longer the root.
-fn redirect(schema: &mut Value) {
+fn redirect(schema: &mut Value, wrapper: &str) {
     match schema {
         Value::Object(words) => {
             for (word, value) in words {
                 if word == "$ref" && value == "#" {
-                    *value = format!("#/properties/{WRAPPER}").into();
+                    *value = format!("#/properties/{wrapper}").into();
                 } else {
-                    redirect(value);
+                    redirect(value, wrapper);
                 }
             }
         }
-        Value::Array(of) => of.iter_mut().for_each(redirect),
+        Value::Array(of) => of.iter_mut().for_each(|value| redirect(value, wrapper)),
         _ => {}
     }
 }

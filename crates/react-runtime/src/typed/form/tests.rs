@@ -44,7 +44,7 @@ struct Chain {
 fn objects_are_asked_for_as_they_are_and_closed() {
     let form = Form::of::<Plan>();
     let output = &form.output;
-    assert_eq!((output.name.as_str(), output.strict, form.is_wrapped), ("Plan", true, false));
+    assert_eq!((output.name.as_str(), output.strict, form.wrapper), ("Plan", true, None));
     let schema = &output.schema;
     assert_eq!(schema["required"], json!(["name", "note", "steps"]));
     assert_eq!(schema["additionalProperties"], json!(false));
@@ -71,7 +71,7 @@ fn objects_are_asked_for_as_they_are_and_closed() {
 fn what_is_no_object_is_wrapped_in_one_and_read_with_or_without_it() {
     fn both<T: JsonSchema + DeserializeOwned + PartialEq + std::fmt::Debug>(json: &str, expected: T) {
         let form = Form::of::<T>();
-        assert!(form.is_wrapped && form.output.schema["type"] == "object", "{form:?}");
+        assert!(form.wrapper == Some(WRAPPER) && form.output.schema["type"] == "object", "{form:?}");
         assert_eq!(form.read::<T>(&format!("{{ \"answer\": {json} }}")).as_ref(), Ok(&expected), "{form:?}");
         assert_eq!(form.read::<T>(json), Ok(expected), "without the wrapper");
     }
@@ -89,10 +89,27 @@ fn what_is_no_object_is_wrapped_in_one_and_read_with_or_without_it() {
     assert!(Form::of::<Vec<String>>().output.strict);
 }
 
+#[derive(Debug, PartialEq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+enum Said {
+    Answer(String),
+    Question(String),
+}
+
+#[test]
+fn a_type_that_has_the_wrappers_name_itself_gets_another_wrapper() {
+    let form = Form::of::<Said>();
+    for text in [r#"{"final_value":{"answer":"Rome"}}"#, r#"{"answer":"Rome"}"#] {
+        assert_eq!(form.read(text), Ok(Said::Answer("Rome".into())), "{text}");
+    }
+    assert_eq!(form.read(r#"{"question":"Which?"}"#), Ok(Said::Question("Which?".into())));
+    assert!(form.output.schema["properties"]["final_value"].is_object(), "{}", form.output.schema);
+}
+
 #[test]
 fn what_cannot_be_closed_is_asked_for_as_it_is() {
     let maps = Form::of::<BTreeMap<String, u8>>();
-    assert!(!maps.output.strict && !maps.is_wrapped);
+    assert!(!maps.output.strict && maps.wrapper.is_none());
     assert_eq!(maps.read(r#"{"answer":1}"#), Ok(BTreeMap::from([("answer".to_owned(), 1_u8)])));
     let tree = Form::of::<Tree>();
     assert!(!tree.output.strict, "it holds itself");
