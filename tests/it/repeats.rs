@@ -249,3 +249,22 @@ async fn a_limit_gives_its_place_back_when_a_turn_is_cut_and_an_open_circuit_fai
     }
     assert_eq!(broken.calls(), 1);
 }
+
+#[tokio::test(start_paused = true)]
+async fn ids_of_calls_are_unique_in_the_conversation_also_where_a_provider_or_a_cache_repeats_them() {
+    let call = || Reply::new().call("c", "look", "{}").finish();
+    let ok = || Reply::new().text("ok").finish();
+    let model = ScriptedModel::new([call(), ok(), call(), ok()]);
+    let look = turnwright_react_runtime::tool::tool("look", "Looks", async |_ctx, (): ()| Ok("sun"));
+    let agent = agent_of(&model).tool(look).build().unwrap();
+    let session = agent.new_session();
+    for words in ["one", "two"] {
+        read(&session, session.start(words).unwrap()).await;
+    }
+    let messages = session.messages();
+    let ids: Vec<_> = messages.iter().flat_map(|m| m.tool_calls().map(|c| c.id.as_str())).collect();
+    assert_eq!(ids, ["c", "c~2"]);
+    let answered: Vec<_> =
+        messages.iter().flat_map(|m| m.tool_results().map(|r| r.call_id().as_str())).collect();
+    assert_eq!(answered, ids);
+}

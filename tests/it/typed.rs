@@ -13,7 +13,10 @@ use turnwright_hook::{
     HookError, TurnAnswer, hook,
     point::{AfterTurn, BeforeLlm, FinalizeContent},
 };
-use turnwright_interceptor::{builtin::Fallback, interceptor};
+use turnwright_interceptor::{
+    builtin::{Cache, Fallback, Retry},
+    interceptor,
+};
 use turnwright_llm_stream::{CacheHint, FinishReason, LlmRequest, OutputSchema, OutputWay, ToolChoice};
 use turnwright_react_runtime::{
     Agent, Session, Typed, TypedError, TypedOptions, TypedTurn, gate::AskFor, generate, machine::Limits,
@@ -333,6 +336,30 @@ async fn a_model_that_a_layer_names_is_asked_in_its_own_way() {
     assert!(first.requests()[0].output.is_some());
     let asked = &second.requests()[0];
     assert_eq!((&asked.output, &asked.tool_choice), (&None, &ToolChoice::Tool("final_answer".into())));
+}
+
+#[tokio::test(start_paused = true)]
+async fn layers_repeat_and_remember_the_answer_of_a_tool_as_any_text() {
+    let busy = || ErrorInfo::new(ErrorKind::Overloaded, "busy");
+    let by_tool = |replies: Vec<Reply>| ScriptedModel::new(replies).output_way(OutputWay::DemandedTool);
+    let model = by_tool(vec![Reply::new().fail(busy()), answers("{}"), answers(SUNNY)]);
+    let agent = agent_of(&model)
+        .interceptor(interceptor!(Cache::default()))
+        .interceptor(interceptor!(Retry::default()))
+        .build()
+        .unwrap();
+    for calls in [3, 3] {
+        let (_, out) = ask(&agent).await;
+        assert_eq!((out.unwrap().value, model.calls()), (sunny(), calls), "a hit is repaired by a hit");
+    }
+    // The answer was shown: nobody asks again, and nothing of it is lost.
+    let shown = Reply::new().call("answer", "final_answer", SUNNY).fail(busy());
+    let model = by_tool(vec![shown, answers(SUNNY)]);
+    let (session, out) =
+        ask(&agent_of(&model).interceptor(interceptor!(Retry::default())).build().unwrap()).await;
+    let Err(TypedError::NotCompleted { result }) = out else { panic!("{out:?}") };
+    assert_eq!((result.content.as_str(), model.calls()), (SUNNY, 1));
+    assert!(session.messages()[1].interrupted.is_some());
 }
 
 #[tokio::test(start_paused = true)]

@@ -47,7 +47,7 @@ pub struct ToolDefinition {
 /// A call the model asked for.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ToolCall {
-    /// Its id, unique within the turn.
+    /// Its id, unique within the turn; a runtime makes it unique within the conversation.
     pub id: CallId,
     /// The tool's name.
     pub name: String,

@@ -81,8 +81,11 @@ impl AfterTurn for LastToAnswer {
         _: &turnwright_core::TurnContext,
         result: &mut AgentResult,
     ) -> Result<TurnAnswer, HookError> {
-        if self.0 == Scenario::Continues && result.attempts == 1 {
-            return Ok(TurnAnswer::Continue);
+        match self.0 {
+            Scenario::Continues if result.attempts == 1 => return Ok(TurnAnswer::Continue),
+            // The runtime asks for a repair.
+            Scenario::Typed if result.attempts == 1 => return Ok(TurnAnswer::Done),
+            _ => {}
         }
         note(|leg| leg.answered = true);
         Ok(TurnAnswer::Done)

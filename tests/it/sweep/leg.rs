@@ -133,7 +133,7 @@ async fn run(scenario: Scenario, mode: Mode, k: usize, earlier: &[Report]) -> Re
     let session = agent.open_session(id.clone()).await.unwrap();
     scenario.before_leg(&channel, &sources, &id, earlier.len());
     let handle = match before {
-        None => session.start("hi").unwrap(),
+        None => scenario.start(&session),
         Some(_) => {
             let pending: Vec<CallId> = session.pending().iter().map(|r| r.call.id.clone()).collect();
             if let Some(first) = pending.first() {

@@ -5,7 +5,7 @@ use turnwright_control::{CommandBody, ControlChannel, ControlCommand, ControlSco
 use turnwright_core::{CallId, ErrorInfo, ErrorKind, Part, SessionId, Sources};
 use turnwright_hook::{HookPoint, hook};
 use turnwright_interceptor::interceptor;
-use turnwright_react_runtime::{Agent, AgentBuilder};
+use turnwright_react_runtime::{Agent, AgentBuilder, Session, TurnHandle};
 use turnwright_testkit::{
     Reply, ScriptedModel,
     trace::{HookTrace, Misbehaviour, TraceHook},
@@ -43,10 +43,19 @@ pub(super) enum Scenario {
     RewriteAsks,
     Drained,
     Continues,
+    /// An answer of a form by a tool, too early at first, then wrong and told so.
+    Typed,
+}
+
+/// What the typed turn is asked for.
+#[derive(serde::Deserialize, schemars::JsonSchema)]
+struct Number {
+    #[serde(rename = "n")]
+    _n: u8,
 }
 
 impl Scenario {
-    pub(super) const ALL: [Self; 22] = [
+    pub(super) const ALL: [Self; 23] = [
         Self::Plain,
         Self::ToolFails,
         Self::ToolPanics,
@@ -69,6 +78,7 @@ impl Scenario {
         Self::RewriteAsks,
         Self::Drained,
         Self::Continues,
+        Self::Typed,
     ];
 
     /// Whether the turn is cut from inside although nobody cut it from outside.
@@ -83,9 +93,12 @@ impl Scenario {
             .text("lo ")
             .reasoning("hm")
             .call("t1", "slow", r#"{"n":1}"#)
-            .call("t2", "fast", r#"{"n":2}"#)
-            .usage(3, 4)
-            .finish();
+            .call("t2", "fast", r#"{"n":2}"#);
+        let first = match self {
+            Self::Typed => first.call("t3", "final_answer", r#"{"n":0}"#),
+            _ => first,
+        };
+        let first = first.usage(3, 4).finish();
         let second = Reply::new().text("do").text("ne").usage(5, 6);
         let broken = ErrorInfo::new(ErrorKind::Server, "500");
         let second = match self {
@@ -93,7 +106,11 @@ impl Scenario {
             Self::ProviderTruncated => second,
             _ => second.finish(),
         };
-        let third = Reply::new().text("bye").finish();
+        let third = match self {
+            Self::Typed => Reply::new().text("so:").call("a", "final_answer", r#"{"n":1}"#).usage(1, 1),
+            _ => Reply::new().text("bye"),
+        };
+        let third = third.finish();
         ScriptedModel::new([first, second, third].into_iter().skip(said))
     }
 
@@ -119,6 +136,13 @@ impl Scenario {
             agent = agent.interceptor(interceptor!(Layer(self)));
         }
         agent
+    }
+
+    pub(super) fn start(self, session: &Session) -> TurnHandle {
+        match self {
+            Self::Typed => session.start_typed::<Number>("hi").unwrap().into_handle(),
+            _ => session.start("hi").unwrap(),
+        }
     }
 
     /// Commands that wait when the leg begins.

@@ -8,6 +8,9 @@ use turnwright_llm_stream::LlmResponse;
 
 use crate::Exit;
 
+/// The code of a failure that our own limit made: of the provider it says nothing.
+pub(super) const OWN_LIMIT: &str = "own_rate_limit";
+
 /// Why a model call failed, whichever way it says so. A control error is no failure: nobody may repeat after it.
 pub(super) fn failure(out: &Result<LlmResponse, Exit>) -> Option<&ErrorInfo> {
     match out {

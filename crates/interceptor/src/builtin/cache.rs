@@ -1,6 +1,6 @@
 //! Answering the same question from memory.
 
-use std::{fmt, num::NonZeroUsize, sync::Arc};
+use std::{borrow::Cow, fmt, num::NonZeroUsize, sync::Arc};
 
 use lru::LruCache;
 use parking_lot::Mutex;
@@ -17,12 +17,14 @@ use crate::{Around, Exit, Next, scope};
 /// A hit is a fresh copy: the parts, the finish reason and the model that answered. Its usage is zero, since nothing was
 /// spent, and it has no response id, since no response was made. The turn shows its text once, in one piece.
 ///
-/// Two requests are the same if all is equal but message ids, the attempt and the hint for the provider's cache: the very client, the model, the system
-/// prompt, what was said, tools and settings. Clones share what they hold, also over sessions and agents: people who ask
-/// the same get the same. Two equal calls at the same time are both made.
+/// Two requests are the same if all is equal but message ids, how long tools ran, the attempt, and the hint for the
+/// provider's cache: the very client, the model, the system prompt, what was said, tools and settings. Clones share what
+/// they hold, also over sessions and agents: people who ask the same get the same. Two equal calls at the same time are
+/// both made.
 ///
 /// Kept are complete answers without tool calls ([`FinishReason::Stop`]). Failures, cut, filtered and empty answers are
-/// not.
+/// not, and a call that may not be repeated is neither answered nor kept ([`crate::Replay`]): a server that keeps the
+/// conversation would miss what was said. Whether an answer fits the form that was asked for is not known here: one that does not is repeated as well.
 ///
 /// # Bounds
 /// [`Cache::DEFAULT_ENTRIES`] and [`Cache::DEFAULT_BYTES`]; what was not used for longest goes first. An answer that is
@@ -170,11 +172,27 @@ fn key(request: &LlmRequest) -> Option<Key> {
         cache: _,
         attempt: _,
     } = request;
-    let said: Vec<_> = messages.iter().map(|m| (m.role, &m.parts, &m.interrupted, &m.origin)).collect();
+    let said = messages.iter().map(|m| {
+        let parts: Vec<_> = m.parts.iter().map(as_asked).collect();
+        (m.role, parts, &m.interrupted, &m.origin)
+    });
+    let said: Vec<_> = said.collect();
     let sampling = (temperature.map(f64::to_bits), top_p.map(f64::to_bits));
     let settings = (tool_choice, parallel_tool_calls, output, sampling, max_output_tokens, stop, extra);
     let json = serde_json::to_vec(&(model, system, said, tools, settings)).ok()?;
     Some(Key { target: target.clone(), digest: Sha256::digest(json).into() })
+}
+
+/// A part as the model is asked with it. How long a tool ran is no part of the question, and differs each time.
+fn as_asked(part: &Part) -> Cow<'_, Part> {
+    match part {
+        Part::ToolResult(result) => {
+            let mut result = result.clone();
+            (result.elapsed, result.ran_with) = (None, None);
+            Cow::Owned(Part::ToolResult(result))
+        }
+        other => Cow::Borrowed(other),
+    }
 }
 
 impl Around<scope::LlmCall> for Cache {
@@ -184,6 +202,11 @@ impl Around<scope::LlmCall> for Cache {
         request: LlmRequest,
         next: Next<'_, scope::LlmCall>,
     ) -> Result<LlmResponse, Exit> {
+        let mut next = match next.replayable() {
+            Ok(next) => next,
+            // What must not be said twice must be said: a server that keeps the conversation would miss it.
+            Err(refused) => return refused.into_next().run(request).await,
+        };
         let key = key(&request);
         if let Some(hit) = key.as_ref().and_then(|key| self.find(key)) {
             return Ok(hit);

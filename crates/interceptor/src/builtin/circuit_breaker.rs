@@ -6,7 +6,7 @@ use parking_lot::Mutex;
 use turnwright_core::{ErrorInfo, ErrorKind, RetryAdvice, TurnContext, clock::Instant};
 use turnwright_llm_stream::{LlmRequest, LlmResponse};
 
-use super::attempts::failure;
+use super::attempts::{OWN_LIMIT, failure};
 use crate::{Around, Exit, Next, scope};
 
 /// Stops asking a model after so many failures in a row, for a time: callers fail at once in place of waiting for
@@ -18,7 +18,8 @@ use crate::{Around, Exit, Next, scope};
 ///
 /// Failures that count are those of a server that is down: overloaded, failing inside, not reached, too slow, breaking
 /// off, or speaking nonsense. Any other answer of the provider, also one that refuses, shows that it is up and ends the
-/// row. What says nothing about the provider (a control error, a failure of a layer, a dropped call) counts for neither.
+/// row. What says nothing about the provider (a control error, a failure or a limit of a layer, a dropped call) counts for
+/// neither.
 ///
 /// # Errors
 /// A refusal has the kind [`ErrorKind::CircuitOpen`] and says when to come back ([`RetryAdvice::After`]), or, while the
@@ -150,9 +151,10 @@ enum Verdict {
     Nothing,
 }
 
-fn judge(kind: ErrorKind) -> Verdict {
+fn judge(error: &ErrorInfo) -> Verdict {
     use ErrorKind::*;
-    match kind {
+    match error.kind {
+        RateLimited if error.code.as_deref() == Some(OWN_LIMIT) => Verdict::Nothing,
         Overloaded | Server | Connection | ConnectTimeout | FirstByteTimeout | IdleTimeout | TotalTimeout
         | Truncated | Decode | Protocol | UnexpectedContent => Verdict::Down,
         Authentication | PermissionDenied | QuotaExceeded | RateLimited | InvalidRequest | NotFound
@@ -176,7 +178,7 @@ impl Around<scope::LlmCall> for CircuitBreaker {
         let mut probe = is_probe.then(|| Probe { breaker: self, model: &model, used: false });
         let out = next.run(request).await;
         let verdict = match (&out, failure(&out)) {
-            (_, Some(error)) => judge(error.kind),
+            (_, Some(error)) => judge(error),
             (Ok(_), None) => Verdict::Up,
             (Err(_), None) => Verdict::Nothing,
         };

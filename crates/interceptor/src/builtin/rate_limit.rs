@@ -7,6 +7,7 @@ use turnwright_control::ControlError;
 use turnwright_core::{ErrorInfo, ErrorKind, RetryAdvice, TurnContext, clock::Instant};
 use turnwright_llm_stream::{LlmRequest, LlmResponse};
 
+use super::attempts::OWN_LIMIT;
 use crate::{Around, Exit, Next, scope};
 
 /// Holds model calls back so that no more than so many begin in any minute, and no more than so many run at once. Who
@@ -15,8 +16,8 @@ use crate::{Around, Exit, Next, scope};
 /// A new value limits nothing. The minute slides: it is any 60 s, and a call counts from when it begins.
 ///
 /// # Errors
-/// A call that cannot begin before the turn's deadline fails with [`ErrorKind::RateLimited`] and the advice never to
-/// retry: at once where it is the first in the row for the minute, at the deadline at the latest. A cancel ends the
+/// A call that cannot begin before the turn's deadline fails with [`ErrorKind::RateLimited`], the code `own_rate_limit`
+/// (so that nobody takes it for the provider's word), and the advice never to retry: at once where it is the first in the row for the minute, at the deadline at the latest. A cancel ends the
 /// wait at once with its control error.
 ///
 /// # Where it stands
@@ -107,7 +108,7 @@ impl Pace {
 
 fn too_late() -> Exit {
     let message = "our own limit of model calls leaves no place before the turn's deadline";
-    Exit::Failed(ErrorInfo::new(ErrorKind::RateLimited, message).retry(RetryAdvice::Never))
+    Exit::Failed(ErrorInfo::new(ErrorKind::RateLimited, message).retry(RetryAdvice::Never).code(OWN_LIMIT))
 }
 
 impl Around<scope::LlmCall> for RateLimit {

@@ -6,7 +6,7 @@ use futures::FutureExt;
 use turnwright_core::{ErrorKind, RetryAdvice, TurnContext};
 use turnwright_interceptor::{
     Chain, Exit,
-    builtin::{CircuitBreaker, Fallback},
+    builtin::{CircuitBreaker, Fallback, RateLimit},
     scope,
 };
 
@@ -126,4 +126,15 @@ async fn what_it_remembers_is_bounded() {
     let last = chain.call(&ctx, of(CircuitBreaker::MAX_MODELS), &model, None).await;
     let Err(Exit::Failed(last)) = last else { panic!("{last:?}") };
     assert_eq!(last.kind, ErrorKind::CircuitOpen);
+}
+
+#[tokio::test(start_paused = true)]
+async fn our_own_limit_is_no_word_of_the_provider() {
+    let chain = chain(breaker(2));
+    chain.register(RateLimit::new().requests_per_minute(NonZeroU32::MIN)).keep();
+    let (patient, hasty, model) = (turn(1, None), turn(1, Some(30 * SECOND)), Model::new(down(2)));
+    assert_eq!(ask(&chain, &patient, &model).await, Some(ErrorKind::Server));
+    assert_eq!(ask(&chain, &hasty, &model).await, Some(ErrorKind::RateLimited));
+    assert_eq!((ask(&chain, &patient, &model).await, model.calls()), (Some(ErrorKind::Server), 2));
+    assert_eq!(ask(&chain, &patient, &model).await, Some(ErrorKind::CircuitOpen), "two failures in a row");
 }

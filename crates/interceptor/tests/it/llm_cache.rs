@@ -3,7 +3,7 @@
 use std::{num::NonZeroUsize, sync::Arc};
 
 use serde_json::Value;
-use turnwright_core::{ErrorKind, Message, MessageId, Part, TokenUsage, ToolCall};
+use turnwright_core::{ErrorKind, Message, MessageId, Part, Role, TokenUsage, ToolCall, ToolResult};
 use turnwright_interceptor::{CallState, Chain, Core, Exit, builtin::Cache, scope};
 use turnwright_llm_stream::{CacheHint, FinishReason, LlmRequest, LlmResponse, OutputSchema, ToolChoice};
 
@@ -81,6 +81,32 @@ async fn everything_but_ids_the_attempt_and_the_cache_hint_makes_another_questio
             ask(&chain, changed, &model).await.unwrap();
             assert_eq!(model.calls(), calls, "change {n}");
         }
+    }
+}
+
+#[tokio::test]
+async fn how_long_a_tool_ran_is_no_part_of_the_question_and_what_it_said_is() {
+    let (chain, model, asked) = (chain(Cache::default()), Model::new([]), asks("hi"));
+    for (content, seconds, calls) in [("sun", 1, 1), ("sun", 2, 1), ("rain", 2, 2)] {
+        let call = ToolCall::new("c", "look", "{}");
+        let result = ToolResult::ok(&call, content).with_elapsed(seconds * SECOND);
+        let mut request = asked.clone();
+        let id = || MessageId::from_uuid(uuid::Uuid::from_u128(2));
+        request.messages.push(Arc::new(Message::new(id(), Role::Assistant, vec![Part::ToolCall(call)])));
+        request.messages.push(Arc::new(Message::tool(id(), result)));
+        ask(&chain, request, &model).await.unwrap();
+        assert_eq!(model.calls(), calls, "{content} after {seconds} s");
+    }
+}
+
+#[tokio::test]
+async fn a_call_that_may_not_be_repeated_is_made() {
+    let (chain, model, request) = (chain(Cache::default()), Model::new([]), asks("yes"));
+    for (once, calls) in
+        [(Some("the server keeps it"), 1), (None, 2), (None, 2), (Some("the server keeps it"), 3)]
+    {
+        let out = chain.call(&crate::support::ctx(), request.clone(), &model, once).await;
+        assert_eq!((said(out).as_str(), model.calls()), ("fine", calls));
     }
 }
 

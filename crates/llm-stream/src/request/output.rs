@@ -33,8 +33,9 @@ impl OutputSchema {
     /// some providers refuse become words in the description. What follows from such a schema fits the schema given,
     /// but for those bounds.
     ///
-    /// Not every schema has such a form: objects of any property (maps), values of any type, tuples and what holds itself have
-    /// none. Those give [`OutputSchema::new`].
+    /// Not every schema has such a form: objects of any property (maps), values of any type, tuples, objects with
+    /// alternatives beside their own properties (a flattened enum) and what holds itself have none. Those give
+    /// [`OutputSchema::new`].
     pub fn closed(name: &str, schema: Value) -> Self {
         match close::close(&schema) {
             Some(closed) => Self { strict: true, ..Self::new(name, closed) },

@@ -18,6 +18,12 @@ fn the_built_in_table_is_read_and_what_it_does_not_know_has_no_price() {
     let cost = |provider: &str, model: &str| micros(prices.cost(provider, model, &usage(1_000, 1_000)));
     assert_eq!(cost("openai", "gpt-4o-mini"), Some(150 + 600));
     assert_eq!(cost("openai", "gpt-4o-mini-2024-07-18"), Some(150 + 600));
+    assert_eq!(cost("openai", "gpt-4o-2024-08-06"), Some(2_500 + 10_000));
+    assert_eq!(
+        cost("openai", "gpt-4o-2024-05-13"),
+        Some(5_000 + 15_000),
+        "a version with a price of its own"
+    );
     assert_eq!(cost("anthropic", "claude-haiku-4-5-20251001"), Some(1_000 + 5_000));
     assert_eq!(cost("anthropic", "claude-opus-4-20250514"), Some(15_000 + 75_000));
     assert_eq!(cost("anthropic", "claude-opus-4-5"), Some(5_000 + 25_000), "the longest name counts");

@@ -233,15 +233,20 @@ fn formats_that_cannot_hold_a_model_to_a_form_say_so() {
         Arc::new(OutputSchema { strict: true, ..OutputSchema::new("o", json!({ "type": "object" })) });
     let open = Arc::new(OutputSchema::new("o", json!({ "type": "object" })));
     let asks = |output: &Arc<OutputSchema>| LlmRequest { output: Some(output.clone()), ..asks() };
-    let thinks =
-        LlmRequest { extra: [("thinking".to_owned(), json!({}))].into_iter().collect(), ..asks(&open) };
-    let messages = [asks(&strict), asks(&open), thinks].map(|request| messages_output_way(&request));
-    assert_eq!(messages, [Native, DemandedTool, OfferedTool]);
-    let by_tool = Arc::new(OutputSchema { by_tool: true, ..OutputSchema::clone(&strict) });
-    let ways = |request: &LlmRequest| {
-        [chat_output_way(request), responses_output_way(request), messages_output_way(request)]
+    let thinking = |kind: &str| {
+        let extra = [("thinking".to_owned(), json!({ "type": kind }))].into_iter().collect();
+        messages_output_way(&LlmRequest { extra, ..asks(&open) })
     };
-    assert_eq!((ways(&asks(&strict)), ways(&asks(&by_tool))), ([Native; 3], [DemandedTool; 3]));
+    assert_eq!(
+        [asks(&strict), asks(&open)].map(|request| messages_output_way(&request)),
+        [Native, OfferedTool]
+    );
+    // A server refuses a demand where a model thinks, as the newest do unasked.
+    assert_eq!(["adaptive", "disabled"].map(thinking), [OfferedTool, DemandedTool]);
+    let by_tool = Arc::new(OutputSchema { by_tool: true, ..OutputSchema::clone(&strict) });
+    let ways = |request: &LlmRequest| [chat_output_way(request), responses_output_way(request)];
+    assert_eq!((ways(&asks(&strict)), ways(&asks(&by_tool))), ([Native; 2], [DemandedTool; 2]));
+    assert_eq!(messages_output_way(&asks(&by_tool)), OfferedTool);
     let by_tool = LlmRequest { tools: [].into(), ..asks(&by_tool) };
     assert_eq!((gemini_output_way(&by_tool), ollama_output_way(&by_tool)), (DemandedTool, OfferedTool));
     let alone = || LlmRequest { tools: [].into(), ..asks(&open) };

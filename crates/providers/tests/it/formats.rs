@@ -66,7 +66,7 @@ fn formats_say_how_an_answer_gets_its_form() {
     }
     let ways = [way::<Chat>(), way::<Responses>(), way::<Gemini>(), way::<Ollama>()];
     assert_eq!(ways, [OutputWay::Native; 4]);
-    assert_eq!(way::<Messages>(), OutputWay::DemandedTool, "nothing strict was asked for");
+    assert_eq!(way::<Messages>(), OutputWay::OfferedTool, "nothing strict was asked for");
 }
 
 #[test]

@@ -90,7 +90,7 @@ impl Leg {
         }
     }
 
-    /// An id that no call of the turn has, nor one that is arriving.
+    /// An id that no call of the conversation has, nor one that is arriving.
     pub(super) fn unique_id(&self, id: &CallId) -> CallId {
         let arriving = self.stream.iter().flat_map(|s| &s.ids).map(|(_, unique)| unique);
         let is_taken = |id: &CallId| self.call_ids.contains(id) || arriving.clone().any(|taken| taken == id);
@@ -195,7 +195,7 @@ impl Leg {
         }
     }
 
-    /// Gives every call its id of the turn: the one its progress was shown under, else a fresh one.
+    /// Gives every call its id of the conversation: the one its progress was shown under, else a fresh one.
     pub(super) fn make_calls_unique(&mut self, response: &mut LlmResponse, mut shown: Vec<(CallId, CallId)>) {
         for part in &mut response.parts {
             if let Part::ToolCall(call) = part {

@@ -74,7 +74,7 @@ pub(super) struct Streaming {
     pub(super) shown_reasoning: bool,
     /// Names of the calls that began to arrive.
     pub(super) calls: Vec<String>,
-    /// The provider's ids of the calls that began to arrive, and the ids they will have: unique in the turn.
+    /// The provider's ids of the calls that began to arrive, and the ids they will have: unique in the conversation.
     pub(super) ids: Vec<(CallId, CallId)>,
     pub(super) ended: bool,
 }
@@ -96,8 +96,8 @@ impl Leg {
     pub(super) const SPARE_IDS: usize = 4;
 
     pub(crate) fn new(parts: LegParts, queue: Arc<EventQueue>, sources: Sources) -> Self {
-        let turn = parts.messages.get(parts.turn_start..).unwrap_or_default();
-        let call_ids = turn.iter().flat_map(|m| m.tool_calls().map(|c| c.id.clone())).collect();
+        // Of the whole conversation, which is sent as one: servers refuse an id that comes twice.
+        let call_ids = parts.messages.iter().flat_map(|m| m.tool_calls().map(|c| c.id.clone())).collect();
         Self {
             machine: parts.machine,
             batch: parts.batch,

@@ -25,7 +25,10 @@ fn closed(schema: &Value) -> Option<Value> {
             }
             ("oneOf" | "anyOf", Value::Array(of)) => {
                 let of: Option<Vec<_>> = of.iter().map(closed).collect();
-                to.insert("anyOf".into(), of?.into());
+                // Of two lists of alternatives both must hold, which one list cannot say.
+                if to.insert("anyOf".into(), of?.into()).is_some() {
+                    return None;
+                }
             }
             ("items", items) => {
                 to.insert(word.clone(), closed(items)?);
@@ -58,6 +61,10 @@ fn closed(schema: &Value) -> Option<Value> {
         _ => false,
     };
     if is_of("object") {
+        // Alternatives that share properties with the object: closed, each of them would forbid what the other demands.
+        if to.contains_key("anyOf") {
+            return None;
+        }
         let properties = to.get("properties").and_then(Value::as_object);
         let names: Vec<Value> =
             properties.into_iter().flat_map(Map::keys).cloned().map(Value::from).collect();

@@ -56,13 +56,15 @@ pub fn messages_body(request: &LlmRequest) -> Result<Vec<u8>, ErrorInfo> {
 }
 
 /// How the format brings a model to answer in the form of [`LlmRequest::output`]: by itself where the schema is strict,
-/// else by a tool, which a model that thinks may not be made to call.
+/// else by a tool. A model that thinks may not be made to call it, and the newest ones think unasked, so it is demanded
+/// only where [`LlmRequest::extra`] turns thinking off (`"thinking": { "type": "disabled" }`).
 pub fn messages_output_way(request: &LlmRequest) -> OutputWay {
     let is_strict = request.output.as_ref().is_some_and(|output| output.strict);
-    match (is_strict && !request.is_output_by_tool(), request.extra.contains_key("thinking")) {
+    let never_thinks = request.extra.get("thinking").is_some_and(|thinking| thinking["type"] == "disabled");
+    match (is_strict && !request.is_output_by_tool(), never_thinks) {
         (true, _) => OutputWay::Native,
-        (false, true) => OutputWay::OfferedTool,
-        (false, false) => OutputWay::DemandedTool,
+        (false, true) => OutputWay::DemandedTool,
+        (false, false) => OutputWay::OfferedTool,
     }
 }
 
