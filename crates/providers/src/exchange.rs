@@ -35,10 +35,10 @@ pub(crate) fn exchange<D: WireDecoder + 'static>(
     body: Result<Vec<u8>, ErrorInfo>,
     decoder: impl FnOnce(Secrets) -> D + Send + 'static,
 ) -> impl Stream<Item = StreamItem> + Send + 'static {
-    let (items, decoded, secrets) = (VecDeque::new(), Vec::new(), Secrets::default());
+    let (items, decoded, secrets, key) = (VecDeque::new(), Vec::new(), Secrets::default(), None);
     let phase = Phase::Send(body.map(|body| Call { to, body, decoder }));
     let tape = Tape::default();
-    let call = Exchange { transport, clock, asked, tape, secrets, items, decoded, phase, slot: None };
+    let call = Exchange { transport, clock, asked, tape, secrets, key, items, decoded, phase, slot: None };
     stream::unfold(Box::new(call), |mut call| async move {
         loop {
             if let Some(item) = call.items.pop_front() {
@@ -60,6 +60,8 @@ struct Exchange<M, D> {
     tape: Tape,
     /// What no error may repeat.
     secrets: Secrets,
+    /// The key that went out, if a source gave it.
+    key: Option<String>,
     items: VecDeque<StreamItem>,
     /// Where the decoder writes; kept for its capacity.
     decoded: Vec<StreamItem>,
@@ -98,18 +100,25 @@ impl<D: WireDecoder, M: FnOnce(Secrets) -> D> Exchange<M, D> {
     }
 
     async fn send(&mut self, Call { to, body, decoder }: Call<M>) {
+        let began = self.clock.instant();
         match self.transport.slot().await {
             Ok(slot) => self.slot = slot,
             Err(error) => return self.fail(error),
         }
-        let headers = match self.transport.credentials(&*self.clock).await {
-            Ok(Credentials { headers, secrets }) => {
+        let total = self.transport.timeouts.total;
+        let headers = match timeout_at(began + total, self.transport.credentials(&*self.clock)).await {
+            Ok(Ok(Credentials { headers, secrets, key })) => {
                 self.secrets = secrets;
+                self.key = key;
                 headers
             }
-            Err(error) => return self.fail(error),
+            Ok(Err(error)) => return self.fail(error),
+            Err(_) => {
+                let message = format!("the API key was not there within {total:?}");
+                return self.fail(ErrorInfo::new(ErrorKind::TotalTimeout, message));
+            }
         };
-        let limits = Limits::new(self.transport.timeouts, self.clock.instant());
+        let limits = Limits::new(self.transport.timeouts, began, self.clock.instant());
         let (deadline, limit) = limits.next();
         let response = match timeout_at(deadline, self.answer(to, headers, body)).await {
             Ok(Ok(response)) => response,
@@ -183,7 +192,7 @@ impl<D: WireDecoder, M: FnOnce(Secrets) -> D> Exchange<M, D> {
     async fn refusal(&mut self, response: Response, limits: Limits) -> ErrorInfo {
         let status = response.status().as_u16();
         if response.status() == StatusCode::UNAUTHORIZED {
-            self.transport.forget_key().await;
+            self.transport.forget_key(self.key.as_deref());
         }
         let head = response.headers().clone();
         let now = answered_at(&response).unwrap_or_else(|| self.clock.now());

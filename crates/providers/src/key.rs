@@ -48,13 +48,15 @@ pub(crate) enum Source {
 /// A source, and what it gave last.
 pub(crate) struct KeySource {
     source: Source,
-    /// What the command printed, and when. Held while it runs, so that calls at the same time run it once.
-    printed: Mutex<Option<(String, Instant)>>,
+    /// What the command printed, and when.
+    printed: parking_lot::Mutex<Option<(String, Instant)>>,
+    /// Held while it runs, so that calls at the same time run it once.
+    running: Mutex<()>,
 }
 
 impl KeySource {
     pub(crate) fn new(source: Source) -> Self {
-        Self { source, printed: Mutex::new(None) }
+        Self { source, printed: parking_lot::Mutex::default(), running: Mutex::default() }
     }
 
     /// The key as it is now.
@@ -65,22 +67,25 @@ impl KeySource {
         match &self.source {
             Source::File(path) => read(path).await,
             Source::Command { program, args } => {
-                let mut printed = self.printed.lock().await;
-                if let Some((key, at)) = &*printed
+                let _running = self.running.lock().await;
+                if let Some((key, at)) = &*self.printed.lock()
                     && clock.instant() < *at + COMMAND_FRESH
                 {
                     return Ok(key.clone());
                 }
                 let key = run(program, args).await?;
-                *printed = Some((key.clone(), clock.instant()));
+                *self.printed.lock() = Some((key.clone(), clock.instant()));
                 Ok(key)
             }
         }
     }
 
-    /// The server refused the key: the command is run anew for the next call.
-    pub(crate) async fn forget(&self) {
-        *self.printed.lock().await = None;
+    /// The server refused this key: the command is run anew for the next call, unless another call did so already.
+    pub(crate) fn forget(&self, refused: &str) {
+        let mut printed = self.printed.lock();
+        if printed.as_ref().is_some_and(|(key, _)| key == refused) {
+            *printed = None;
+        }
     }
 }
 
@@ -193,7 +198,10 @@ mod tests {
         let source = KeySource::new(Source::Command { program: "sh".into(), args });
         let (one, other) = tokio::join!(get(&source), get(&source));
         assert_eq!((one.unwrap(), other.unwrap()), ("key-1".into(), "key-1".into()));
-        source.forget().await;
+        source.forget("key-1");
+        assert_eq!(get(&source).await.unwrap(), "key-2");
+        // A call that went out with the one before is refused late: that says nothing of the key there is now.
+        source.forget("key-1");
         assert_eq!(get(&source).await.unwrap(), "key-2");
         std::fs::remove_file(count).unwrap();
     }

@@ -46,6 +46,8 @@ pub(crate) struct Credentials {
     pub(crate) headers: HeaderMap,
     /// What no error may repeat.
     pub(crate) secrets: Secrets,
+    /// The key, where a source gave it.
+    pub(crate) key: Option<String>,
 }
 
 impl Transport {
@@ -133,19 +135,19 @@ impl Transport {
         // What is replayed was asked for with the key of its time.
         let key = self.key.as_ref().filter(|_| self.deck.replayer().is_none());
         let Some(key) = key else {
-            return Ok(Credentials { headers, secrets: self.known.clone() });
+            return Ok(Credentials { headers, secrets: self.known.clone(), key: None });
         };
         let key = key.get(clock).await?;
         // A header of the user's own replaces it.
         headers.entry(self.key_header.name()).or_insert(self.key_header.value(&key)?);
         let secrets = Secrets::new(self.secrets.iter().chain([&key]).map(String::as_str));
-        Ok(Credentials { headers, secrets })
+        Ok(Credentials { headers, secrets, key: Some(key) })
     }
 
-    /// The server refused the key. One that a command printed is not used again.
-    pub(crate) async fn forget_key(&self) {
-        if let Some(key) = &self.key {
-            key.forget().await;
+    /// The server refused this key. One that a command printed is not used again.
+    pub(crate) fn forget_key(&self, refused: Option<&str>) {
+        if let (Some(source), Some(refused)) = (&self.key, refused) {
+            source.forget(refused);
         }
     }
 

@@ -9,4 +9,5 @@ mod misfits;
 mod recording;
 mod requests;
 mod support;
+mod waits;
 mod ways;
