@@ -5,7 +5,7 @@ use std::{collections::VecDeque, future::poll_fn, sync::Arc, time::Duration};
 use futures::{FutureExt, Stream, StreamExt, stream};
 use reqwest::{
     Response, StatusCode, Url,
-    header::{CONTENT_TYPE, HeaderMap, HeaderName, LOCATION, RETRY_AFTER},
+    header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderName, LOCATION, RETRY_AFTER},
 };
 use tokio::{sync::OwnedSemaphorePermit, time::timeout_at};
 use turnwright_core::{Clock, ErrorInfo, ErrorKind};
@@ -169,6 +169,12 @@ impl<D: WireDecoder, M: FnOnce(Secrets) -> D> Exchange<M, D> {
         let content_type = content_type.split(';').next().unwrap_or_default().trim();
         match content_type {
             _ if !status.is_success() => Answer::Refusal,
+            _ if is_encoded(response) => {
+                let message =
+                    "the answer is compressed, which nobody asked for; a proxy on the way may do that";
+                let error = ErrorInfo::new(ErrorKind::UnexpectedContent, message);
+                Answer::Wrong(error.status(status.as_u16()))
+            }
             "text/html" => Answer::Refusal,
             // JSON is an error, or an answer from a server that does not stream. The rest is how proxies and small
             // servers label streams.
@@ -199,6 +205,7 @@ impl<D: WireDecoder, M: FnOnce(Secrets) -> D> Exchange<M, D> {
         // The status is known: the words are not worth a long wait.
         let words = REFUSAL_BODY.min(self.transport.timeouts.first_byte);
         let deadline = limits.next().0.min(self.clock.instant() + words);
+        let is_encoded = is_encoded(&response);
         let mut body = Vec::new();
         let mut chunks = Box::pin(response.bytes_stream());
         loop {
@@ -213,6 +220,10 @@ impl<D: WireDecoder, M: FnOnce(Secrets) -> D> Exchange<M, D> {
             if body.len() == MAX_BODY_BYTES || self.clock.instant() >= deadline {
                 break self.tape.end(|| Ending::Enough);
             }
+        }
+        if is_encoded {
+            // Its bytes are no words; the status has to do.
+            body.clear();
         }
         let text = |name: &HeaderName| head.get(name).and_then(|value| value.to_str().ok());
         HttpFailure {
@@ -329,6 +340,15 @@ enum Answer {
 
 fn header<'a>(response: &'a Response, name: &HeaderName) -> Option<&'a str> {
     response.headers().get(name).and_then(|value| value.to_str().ok())
+}
+
+/// Whether the body is compressed. None is asked for: it would wait in buffers on its way.
+fn is_encoded(response: &Response) -> bool {
+    let encodings = response.headers().get_all(CONTENT_ENCODING).iter();
+    encodings.flat_map(|value| value.as_bytes().split(|byte| *byte == b',')).any(|encoding| {
+        let encoding = encoding.trim_ascii();
+        !encoding.is_empty() && !encoding.eq_ignore_ascii_case(b"identity")
+    })
 }
 
 fn redirect_message(response: &Response) -> String {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use reqwest::{
     Client, Method, Request, Url,
-    header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue},
+    header::{ACCEPT, ACCEPT_ENCODING, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue},
 };
 use tokio::{
     sync::{OwnedSemaphorePermit, Semaphore},
@@ -63,6 +63,7 @@ impl Transport {
         let url = base_url::endpoint(&setup.base_url, F::VERSION, F::PATH)?;
         let mut headers = HeaderMap::new();
         headers.insert(ACCEPT, HeaderValue::from_static(F::ACCEPT));
+        headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         for (name, value) in F::HEADERS {
             headers.insert(HeaderName::from_static(name), HeaderValue::from_static(value));

@@ -3,6 +3,7 @@
 
 mod conformance;
 mod converse;
+mod encodings;
 mod faults;
 mod formats;
 mod misfits;
