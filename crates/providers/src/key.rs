@@ -9,7 +9,13 @@ use std::{
 };
 
 use crate::signing::Signer;
-use tokio::{fs::File, io::AsyncReadExt, process::Command, sync::Mutex, time::timeout};
+use tokio::{
+    fs::{self, File},
+    io::AsyncReadExt,
+    process::Command,
+    sync::Mutex,
+    time::timeout,
+};
 use turnwright_core::{Clock, ErrorInfo, ErrorKind, clock::Instant};
 
 /// A key is shorter than this, in bytes.
@@ -93,11 +99,11 @@ impl KeySource {
 async fn read(path: &Path) -> Result<String, ErrorInfo> {
     let place = format!("the file of the API key, {},", path.display());
     let reading = async {
-        let mut file = File::open(path).await?;
-        if !file.metadata().await?.is_file() {
+        // Before it is opened: a pipe that nobody writes to would hold a thread for ever.
+        if !fs::metadata(path).await?.is_file() {
             return Err(io::Error::new(IoKind::InvalidInput, "it is no regular file"));
         }
-        limited(&mut file).await
+        limited(&mut File::open(path).await?).await
     };
     match timeout(LONGEST_WAIT, reading).await {
         Ok(Ok(text)) => checked(text, &place),
@@ -187,6 +193,21 @@ mod tests {
         assert!(error.message.contains("exchanged"), "{error}");
         let folder = KeySource::new(Source::File(std::env::temp_dir()));
         assert!(get(&folder).await.unwrap_err().message.contains("no regular file"));
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_pipe_that_nobody_writes_to_holds_nothing_up() {
+        let path = std::env::temp_dir().join(format!("turnwright-key-{}-pipe", std::process::id()));
+        let made = std::process::Command::new("mkfifo").arg(&path).status().unwrap();
+        assert!(made.success());
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let source = KeySource::new(Source::File(path.clone()));
+        let error = runtime.block_on(get(&source)).unwrap_err();
+        assert!(error.message.contains("no regular file"), "{error}");
+        // It waits for all its threads.
+        drop(runtime);
+        std::fs::remove_file(path).unwrap();
     }
 
     #[cfg(unix)]
