@@ -93,7 +93,7 @@ impl Transport {
         if setup.max_calls == Some(0) {
             return Err(configuration("no call could ever run: the limit of calls at once is 0".into()));
         }
-        let client = setup.client(base_url::is_loopback(&url))?;
+        let client = setup.client(&url)?;
         let Setup { provider, timeouts, max_calls, recorder, replayer, .. } = setup;
         let slots = max_calls.map(|calls| Arc::new(Semaphore::new(calls.min(Semaphore::MAX_PERMITS))));
         Ok(Self {

@@ -81,9 +81,9 @@ async fn server(args: &AgentArgs, report: &mut Report) {
     // The path may be a secret of its own.
     let place = url.origin().ascii_serialization();
     let is_near = match &host {
-        Host::Domain(name) => *name == "localhost",
-        Host::Ipv4(ip) => ip.is_loopback(),
-        Host::Ipv6(ip) => ip.is_loopback(),
+        Host::Domain(name) => *name == "localhost" || name.ends_with(".localhost"),
+        Host::Ipv4(ip) => ip.is_loopback() || ip.is_unspecified(),
+        Host::Ipv6(ip) => ip.is_loopback() || ip.is_unspecified(),
     };
     if !is_near && PROXIES.into_iter().any(|name| var(name).is_some()) {
         let check = report.add("base URL", Status::Ok, format!("{place}, not tried: a proxy is configured"));

@@ -129,8 +129,14 @@ fn a_proxy_that_is_named_is_asked_for_everything() {
             "{heads:?}"
         );
         assert!(heads[0].contains("proxy-authorization: Basic"), "{heads:?}");
-        let error = client("http://far.invalid/v1", "http://me:hush hush@[").unwrap_err();
-        assert!(error.message.contains("proxy") && !error.message.contains("hush"), "{error}");
+        // What the HTTP client cannot use it passes over, and asks the server directly.
+        for wrong in ["http://me:hush hush@[", "", "garbage://me:hush@h:1", "socks5://me:hush@h:1", "http://"]
+        {
+            let error = client("http://far.invalid/v1", wrong).unwrap_err();
+            assert_eq!(error.kind, ErrorKind::Configuration);
+            assert!(error.message.contains("proxy") && !error.message.contains("hush"), "{error}");
+        }
+        assert!(client("http://far.invalid/v1", "proxy:3128").is_ok());
         assert!(!format!("{far:?}").contains("hush"));
     });
 }
