@@ -159,3 +159,18 @@ fn a_proxy_that_is_none_is_not_passed_over() {
         }
     });
 }
+
+#[cfg(unix)]
+#[test]
+fn a_base_url_that_is_no_text_does_not_send_the_key_to_another_server() {
+    use std::{ffi::OsStr, os::unix::ffi::OsStrExt};
+    run(async {
+        let mut command = turnwright(&["run", "hi", "--model", "m"]);
+        command.env("OPENAI_API_KEY", "sk-0123456789").env("ALL_PROXY", "http://127.0.0.1:9");
+        command.env("OPENAI_BASE_URL", OsStr::from_bytes(b"http://h\xff/v1"));
+        let output = command.output().await.unwrap();
+        let notes = stderr(&output);
+        assert_eq!(output.status.code(), Some(2), "{notes}");
+        assert!(notes.contains("base URL is not valid"), "{notes}");
+    });
+}

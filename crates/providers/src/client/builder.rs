@@ -26,7 +26,8 @@ impl<F: Format> HttpClientBuilder<F> {
     }
 
     /// Takes key and base URL from variables, as far as they are set: [`Format::KEY_VARS`], [`Format::BASE_URL_VARS`], the
-    /// first that is set of each. What is blank is not set. `var` is mostly `|name| std::env::var(name).ok()`.
+    /// first that is set of each. What is blank is not set. `var` mostly reads the environment; it should not give nothing for
+    /// what is no UTF-8, or another server is asked.
     ///
     /// # Errors
     /// [`ErrorKind::Configuration`](turnwright_core::ErrorKind::Configuration) when the variables of a format cannot be
