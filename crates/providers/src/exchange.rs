@@ -137,7 +137,8 @@ impl<D: WireDecoder, M: FnOnce(Secrets) -> D> Exchange<M, D> {
                 self.phase = Phase::Read(reading, decoder(self.secrets.clone()));
             }
             Answer::Wrong(error) => {
-                self.tape.end(|| Ending::Enough);
+                let finished = || self.transport.finish_error(error.clone(), &self.secrets);
+                self.tape.end(|| Ending::NoAnswer { error: finished() });
                 self.fail(error);
             }
             Answer::Refusal => {

@@ -4,9 +4,9 @@ use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::TcpListener,
 };
-use turnwright_core::ErrorKind;
+use turnwright_core::{ErrorInfo, ErrorKind};
 use turnwright_llm_stream::LlmResponse;
-use turnwright_providers::{ChatClient, Recorder, Replayer};
+use turnwright_providers::{ChatClient, Recorder, Recording, Replayer};
 
 use crate::{
     recording::{fresh, replaying},
@@ -40,6 +40,10 @@ async fn ask_both(status: &str, encoding: &str, body: &str) -> (LlmResponse, Llm
         String::from_utf8_lossy(&sent).into_owned()
     };
     let (response, sent) = futures::join!(ask(&client), answer);
+    let recording = Recording::of(&directory.join("0001.json")).unwrap().unwrap();
+    let is_wrong = |error: &ErrorInfo| error.kind == ErrorKind::UnexpectedContent;
+    let wrong = response.error.as_ref().filter(|error| is_wrong(error));
+    assert_eq!(recording.no_answer(), wrong, "who reads the recording learns why too");
     let replayed = ask(&replaying(&Replayer::open(&directory).unwrap())).await;
     (response, replayed, sent)
 }
