@@ -4,7 +4,10 @@ use std::sync::Arc;
 
 use reqwest::{
     Client, Method, Request, Url,
-    header::{ACCEPT, ACCEPT_ENCODING, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue},
+    header::{
+        ACCEPT, ACCEPT_ENCODING, ACCEPT_LANGUAGE, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName,
+        HeaderValue, USER_AGENT,
+    },
 };
 use tokio::{
     sync::{OwnedSemaphorePermit, Semaphore},
@@ -40,6 +43,10 @@ pub(crate) struct Transport {
     slots: Option<Arc<Semaphore>>,
     pub(crate) deck: Deck,
 }
+
+/// Headers whose values are no secrets: answers repeat what stands in them, and what is taken for a secret is taken out of
+/// errors and recordings.
+const PUBLIC: [HeaderName; 5] = [ACCEPT, ACCEPT_ENCODING, ACCEPT_LANGUAGE, CONTENT_TYPE, USER_AGENT];
 
 /// What a call goes out with, beside its body.
 pub(crate) struct Credentials {
@@ -87,8 +94,10 @@ impl Transport {
             let name = HeaderName::from_bytes(name.as_bytes())
                 .map_err(|_| configuration(format!("{name:?} is no name for a header")))?;
             let parsed = header_value(&format!("the value of the header {name}"), value)?;
+            if !PUBLIC.contains(&name) {
+                secrets.push(value.clone());
+            }
             headers.insert(name, parsed);
-            secrets.push(value.clone());
         }
         if setup.max_calls == Some(0) {
             return Err(configuration("no call could ever run: the limit of calls at once is 0".into()));

@@ -83,7 +83,7 @@ impl<F: Format> HttpClientBuilder<F> {
     }
 
     /// A further header for every request. It replaces one of the client's own of the same name; its value is treated
-    /// as a secret.
+    /// as a secret, but for `accept`, `accept-encoding`, `accept-language`, `content-type` and `user-agent`.
     pub fn header(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.setup.headers.push((name.into(), value.into()));
         self
