@@ -6,6 +6,7 @@ mod converse;
 mod encodings;
 mod faults;
 mod formats;
+mod idle;
 mod misfits;
 mod recording;
 mod requests;
