@@ -198,7 +198,8 @@ impl<D: WireDecoder, M: FnOnce(Secrets) -> D> Exchange<M, D> {
     /// Reads a refusal's body, as much of it as matters and comes in time, and says what it means.
     async fn refusal(&mut self, response: Response, limits: Limits) -> ErrorInfo {
         let status = response.status().as_u16();
-        if response.status() == StatusCode::UNAUTHORIZED {
+        // Bedrock says of a key that expired that it is forbidden.
+        if matches!(response.status(), StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) {
             self.transport.forget_key(self.key.as_deref());
         }
         let head = response.headers().clone();

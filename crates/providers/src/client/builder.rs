@@ -68,7 +68,7 @@ impl<F: Format> HttpClientBuilder<F> {
     }
 
     /// A command that prints the key, run without a shell and without input when a call needs it. Its key is used for five
-    /// minutes, or until the server answers 401: 64 KiB and 30 s at most. What it says on standard error is dropped. When
+    /// minutes, or until the server answers 401 or 403: 64 KiB and 30 s at most. What it says on standard error is dropped. When
     /// it fails, so does the call, as [`ErrorKind::Configuration`](turnwright_core::ErrorKind::Configuration). A call that is
     /// dropped kills the command, not what the command started: it stays in the process group of this program, so that
     /// it can ask for a password at the terminal.
