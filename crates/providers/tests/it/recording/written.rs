@@ -193,6 +193,19 @@ fn a_failure_to_write_breaks_no_call_and_is_told() {
 }
 
 #[test]
+fn a_file_with_the_last_of_all_numbers_ends_no_recording() {
+    run(async {
+        let (_guard, path) = fresh();
+        fs::create_dir_all(&path).unwrap();
+        fs::write(path.join(format!("{}.json", u64::MAX - 1)), "{}").unwrap();
+        let server = server(Reply::new().text("a")).await;
+        let client = builder(&server).record(&Recorder::open(&path).unwrap()).build().unwrap();
+        assert_eq!(ask(&client).await.text(), "a");
+        assert_eq!(files(&path)[..2], ["0001.body", "0001.json"]);
+    });
+}
+
+#[test]
 fn a_header_that_is_no_secret_is_left_where_an_answer_repeats_it() {
     run(async {
         let (_guard, path) = fresh();
