@@ -1,13 +1,12 @@
 //! What one more event of a stream allocates, told by streams that differ in their length only.
 
-use std::{fmt::Write as _, sync::Arc};
+use std::sync::Arc;
 
 use futures::{Stream, StreamExt, stream};
 use turnwright_core::{CancelToken, SessionId, TurnContext};
 use turnwright_interceptor::{AroundStream, StreamCall, StreamChain};
 use turnwright_llm_stream::{
     Assembler, EventStream, FinishReason, LlmClient, LlmEvent, LlmRequest, ModelHandle, StreamItem,
-    wire::{WireDecoder, chat::ChatDecoder},
 };
 use turnwright_react_runtime::{Agent, TurnEventKind};
 
@@ -74,42 +73,6 @@ fn the_assembler_only_grows() {
             (0..n).for_each(|_| assembler.feed(&delta));
             assembler.finish()
         })
-    });
-}
-
-fn body(deltas: impl Iterator<Item = String>) -> String {
-    deltas.fold(String::new(), |mut body, delta| {
-        writeln!(body, "data: {{\"choices\":[{{\"index\":0,\"delta\":{delta}}}]}}\n").unwrap();
-        body
-    })
-}
-
-/// Decodes in pieces, as sockets give them; what was decoded is dropped at once.
-fn decode(body: &str) -> u64 {
-    count(async {
-        let (mut decoder, mut items) = (ChatDecoder::new("p"), Vec::with_capacity(64));
-        for piece in body.as_bytes().chunks(997) {
-            decoder.feed(piece, &mut items);
-            items.clear();
-        }
-        assert!(!decoder.is_done(), "the answer was to go on");
-    })
-}
-
-#[test]
-fn a_text_delta_allocates_its_text_and_nothing_else() {
-    for text in ["some words", "with \\n escapes \\u00e9"] {
-        an_event_allocates(1, |n| decode(&body((0..n).map(|_| format!(r#"{{"content":"{text}"}}"#)))));
-    }
-}
-
-#[test]
-fn a_fragment_of_arguments_allocates_its_text_and_nothing_else() {
-    let first = r#"{"tool_calls":[{"index":0,"id":"c","function":{"name":"f","arguments":"{"}}]}"#;
-    let more = r#"{"tool_calls":[{"index":0,"function":{"arguments":"1234"}}]}"#;
-    an_event_allocates(1, |n| {
-        let fragments = std::iter::repeat_n(more, n).map(str::to_owned);
-        decode(&body([first.to_owned()].into_iter().chain(fragments)))
     });
 }
 

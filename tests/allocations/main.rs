@@ -1,12 +1,13 @@
 //! How often the hot paths allocate. Counts are exact and equal on every machine, so they are tests; times are benches.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test: the helpers of tests count as such")]
 
+mod bounds;
 mod calls;
 mod converse;
+mod decode;
 mod events;
+mod formats;
 mod ids;
-mod messages;
-mod responses;
 
 use futures::FutureExt;
 

@@ -12,7 +12,7 @@ use turnwright_hook::{
     point::{AfterTurn, BeforeLlm, FinalizeContent},
 };
 use turnwright_interceptor::{Around, Exit, Next, interceptor, scope};
-use turnwright_llm_stream::{FinishReason, LlmRequest, LlmResponse};
+use turnwright_llm_stream::{Finish, FinishReason, LlmEvent, LlmRequest, LlmResponse};
 use turnwright_react_runtime::{
     BuildError, TurnEventKind,
     machine::Limits,
@@ -189,6 +189,25 @@ async fn fault_j1_i18_e27_r2_36_calls_run_or_not_by_how_the_response_ended() {
             (false, StopReason::Completed) => assert_eq!(results[0].synthetic, Some(Synthetic::ResponseCut)),
             _ => assert!(results.is_empty(), "{reason:?}"),
         }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn words_before_a_call_that_the_provider_threw_away_are_no_whole_answer() {
+    for (raw, stop) in [("MALFORMED_FUNCTION_CALL", StopReason::Error), ("pause_turn", StopReason::Completed)]
+    {
+        let finish = Finish {
+            reason: FinishReason::Other,
+            raw_reason: Some(raw.into()),
+            model: None,
+            response_id: None,
+        };
+        let reply = Reply::new().text("I look.").event(LlmEvent::Finish(Box::new(finish)));
+        let ran = run(&agent([reply]).tool(echo()).build().unwrap(), "hi").await;
+        let kind = ran.result().error.as_ref().map(|error| error.kind);
+        assert_eq!(ran.result().stop_reason, stop, "{raw}");
+        assert_eq!(kind, (stop == StopReason::Error).then_some(ErrorKind::MalformedToolCall));
+        assert_eq!(ran.result().content, "I look.", "nothing that was shown is lost");
     }
 }
 

@@ -4,6 +4,7 @@
 mod bench;
 mod ci;
 mod deny;
+mod fuzz;
 mod layering;
 mod live;
 mod process;
@@ -19,6 +20,7 @@ Usage: cargo xtask COMMAND
 Commands:
   bench       what things cost, as ratios within one run; `cargo xtask bench --help`
   ci          everything that must hold before a change lands; `cargo xtask ci --help`
+  fuzz        any input against the stream's decoders, for a time; `cargo xtask fuzz --help`
   layering    who may use whom: edges, forbidden crates, vendor names
                 --print   print the ALLOWED rows that match the manifests
   live        turns against a real model, set up on this machine; `cargo xtask live --help`
@@ -37,6 +39,7 @@ fn main() -> ExitCode {
         }
         ["bench", rest @ ..] => bench::main(rest),
         ["ci", rest @ ..] => ci::main(rest),
+        ["fuzz", rest @ ..] => fuzz::main(rest),
         ["layering"] => report("layering", layering::check()),
         ["layering", "--print"] => report("layering", layering::print_allowed().map(|()| Report::default())),
         ["live", rest @ ..] => live::main(rest),

@@ -6,11 +6,14 @@
 //! for a frame.
 
 use memchr::memchr2;
-use turnwright_core::{ErrorInfo, ErrorKind};
+use turnwright_core::ErrorInfo;
 
-use crate::wire::scan::JsonScan;
+use crate::wire::{
+    buffer::{self, append},
+    scan::JsonScan,
+};
 
-/// The most bytes a line, or the data of one event, may have unless [`SseFramer::with_limit`] says otherwise: 16 MiB.
+/// The most bytes a line, or the data of one event with its name, may have unless [`SseFramer::with_limit`] says otherwise: 16 MiB.
 pub const MAX_EVENT_BYTES: usize = 16 * 1024 * 1024;
 
 const BOM: &[u8] = b"\xEF\xBB\xBF";
@@ -91,7 +94,7 @@ impl SseFramer {
     }
 
     /// How many bytes arrived that said something: no comments, line ends, names of events or empty data, and no
-    /// events named `ping` or `keepalive`. An idle timer may look at this, so that keep-alives do not count as progress.
+    /// events named `ping`, `keepalive` or `heartbeat`. An idle timer may look at this, so that keep-alives do not count as progress.
     pub fn progress(&self) -> u64 {
         self.progress
     }
@@ -100,7 +103,7 @@ impl SseFramer {
     /// makes its blank line, without waiting for what follows.
     ///
     /// # Errors
-    /// [`ErrorKind::TooLarge`] when a line or an event outgrew the limit. The framer is of no use then.
+    /// [`turnwright_core::ErrorKind::TooLarge`] when a line or an event outgrew the limit. The framer is of no use then.
     pub fn feed<F>(&mut self, bytes: &[u8], mut on_frame: F) -> Result<(), ErrorInfo>
     where
         F: FnMut(Frame<'_>),
@@ -143,6 +146,7 @@ impl SseFramer {
                 self.count(piece.len(), self.is_progress(piece));
                 match parse(piece) {
                     Line::Data(value) if !self.has_data => {
+                        self.check(self.name.len() + value.len())?;
                         held = Some(value);
                         self.has_data = true;
                     }
@@ -228,16 +232,16 @@ impl SseFramer {
             Line::Data(value) => {
                 self.spill(held)?;
                 if self.has_data {
-                    self.check(self.data.len() + 1 + value.len())?;
-                    self.data.push(b'\n');
+                    self.extend(b"\n")?;
                 }
-                self.data.extend_from_slice(value);
+                self.extend(value)?;
                 self.has_data = true;
             }
             Line::Name(name) => {
                 self.spill(held)?;
                 self.name.clear();
-                self.name.extend_from_slice(name);
+                self.check(name.len() + self.data.len())?;
+                append(&mut self.name, name, self.limit);
             }
             Line::Ignored => self.spill(held)?,
         }
@@ -257,16 +261,19 @@ impl SseFramer {
 
     /// Copies held data, since the bytes it lies in are about to go or more data follows.
     fn spill(&mut self, held: Option<&[u8]>) -> Result<(), ErrorInfo> {
-        if let Some(value) = held {
-            self.check(value.len())?;
-            self.data.extend_from_slice(value);
-        }
+        held.map_or(Ok(()), |value| self.extend(value))
+    }
+
+    /// Adds to the data of the open event. Its name counts too, or a framer would hold three limits.
+    fn extend(&mut self, value: &[u8]) -> Result<(), ErrorInfo> {
+        self.check(self.name.len() + self.data.len() + value.len())?;
+        append(&mut self.data, value, self.limit);
         Ok(())
     }
 
     fn keep(&mut self, piece: &[u8]) -> Result<(), ErrorInfo> {
         self.check(self.partial.len() + piece.len())?;
-        self.partial.extend_from_slice(piece);
+        append(&mut self.partial, piece, self.limit);
         self.count(piece.len(), self.is_progress(&self.partial));
         Ok(())
     }
@@ -282,7 +289,7 @@ impl SseFramer {
         match line {
             [b'd', b'a', b't', b'a', b':', value @ ..] => {
                 let start = &value[..value.len().min(64)];
-                !matches!(&self.name[..], b"ping" | b"keepalive")
+                !matches!(&self.name[..], b"ping" | b"keepalive" | b"heartbeat")
                     && (value.len() > 64 || !start.trim_ascii().is_empty())
             }
             // Other fields, also those whose name has only begun to come.
@@ -291,11 +298,7 @@ impl SseFramer {
     }
 
     fn check(&self, length: usize) -> Result<(), ErrorInfo> {
-        if length <= self.limit {
-            return Ok(());
-        }
-        let message = format!("an event of the stream is larger than {} bytes", self.limit);
-        Err(ErrorInfo::new(ErrorKind::TooLarge, message))
+        buffer::check("an event", length, self.limit)
     }
 }
 

@@ -327,6 +327,7 @@ macro_rules! pages {
 pages! {
     "README.md" ReadmePage,
     "docs/guide/first-agent.md" GuideFirstAgent,
+    "docs/guide/models.md" GuideModels,
     "docs/guide/tools.md" GuideTools,
     "docs/guide/hooks.md" GuideHooks,
     "docs/guide/interceptors.md" GuideInterceptors,

@@ -12,6 +12,7 @@
 
 mod cancel;
 mod chains;
+mod chat;
 mod cpu;
 mod decode;
 mod hooks;

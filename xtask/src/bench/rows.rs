@@ -1,5 +1,7 @@
 //! The table: what each row shows, against what, and the budget of the design.
 
+mod decoding;
+
 use super::figures::Figures;
 
 type Of = fn(&Figures) -> Result<f64, String>;
@@ -95,41 +97,10 @@ const ROWS: &[Row] = &[
         beside: Some((|f| Ok(f.get("stream/assembler")? / f.get("stream/push_str")?), "`push_str`")),
         budget: Budget::None,
     },
-    Row {
-        what: "decoding text",
-        figure: |f| megabytes(f, "decode/text_ours"),
-        unit: "MB/s",
-        beside: Some((|f| faster(f, "decode/text_ours", "decode/text_eventsource"), EVENTSOURCE)),
-        budget: RatioAtLeast(5.0),
-    },
-    Row {
-        what: "decoding text",
-        figure: |f| megabytes(f, "decode/text_ours"),
-        unit: "MB/s",
-        beside: Some((|f| faster(f, "decode/text_ours", "decode/text_by_hand"), BY_HAND)),
-        budget: Budget::None,
-    },
-    Row {
-        what: "decoding text",
-        figure: |f| megabytes(f, "decode/text_ours"),
-        unit: "MB/s",
-        beside: Some((|f| faster(f, "decode/text_ours", "decode/text_scan"), SCAN)),
-        budget: Budget::None,
-    },
-    Row {
-        what: "decoding arguments",
-        figure: |f| megabytes(f, "decode/arguments_ours"),
-        unit: "MB/s",
-        beside: Some((|f| faster(f, "decode/arguments_ours", "decode/arguments_eventsource"), EVENTSOURCE)),
-        budget: RatioAtLeast(5.0),
-    },
-    Row {
-        what: "decoding arguments",
-        figure: |f| megabytes(f, "decode/arguments_ours"),
-        unit: "MB/s",
-        beside: Some((|f| faster(f, "decode/arguments_ours", "decode/arguments_by_hand"), BY_HAND)),
-        budget: Budget::None,
-    },
+];
+
+/// What stands below those of the decoders.
+const TURNS: &[Row] = &[
     Row {
         what: "turn, answers event by event, nothing registered",
         figure: |f| Ok(f.get("turn/paced_hand")? * f.get("turn/paced_bare")? / 1e3),
@@ -198,24 +169,12 @@ const ROWS: &[Row] = &[
     },
 ];
 
-const EVENTSOURCE: &str = "`eventsource-stream` + `serde_json`";
-const BY_HAND: &str = "a parser by hand";
-const SCAN: &str = "a scan for line ends";
 const LOOP: &str = "the loop by hand, CPU";
-
-fn megabytes(f: &Figures, id: &str) -> Result<f64, String> {
-    // Bytes a nanosecond are gigabytes a second.
-    Ok(f.bytes(id)? / f.get(id)? * 1e3)
-}
-
-fn faster(f: &Figures, ours: &str, other: &str) -> Result<f64, String> {
-    Ok(f.get(other)? / f.get(ours)?)
-}
 
 /// The table in Markdown: the median over the rounds, and the least and the most of the ratio.
 pub(super) fn table(rounds: &[Figures]) -> Result<String, String> {
     let mut out = String::from("| what | figure | ratio | to | budget | |\n|---|---|---|---|---|---|\n");
-    for row in ROWS {
+    for row in ROWS.iter().chain(decoding::ROWS).chain(TURNS) {
         let figure = median(rounds, row.figure)?;
         let (ratio, shown, to) = match row.beside {
             Some((of, to)) => {
@@ -269,10 +228,14 @@ mod tests {
     /// Figures where every bench measured this, but for those given.
     fn figures(all: f64, others: &[(&str, f64)]) -> Figures {
         let mut figures = Figures::default();
-        for group in ["text", "arguments"] {
+        for group in ["text", "arguments", "chat", "responses", "messages", "gemini", "ollama"] {
             for kind in ["ours", "by_hand", "eventsource", "scan"] {
                 figures.set(&format!("decode/{group}_{kind}"), all, Some(1000.0));
             }
+            for length in ["1k", "64k", "1m"] {
+                figures.set(&format!("decode/{group}_argument_{length}"), all, Some(1000.0));
+            }
+            figures.set(&format!("decode/{group}_events"), all, None);
         }
         for id in [
             "hook/nobody",

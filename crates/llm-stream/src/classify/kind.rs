@@ -11,6 +11,7 @@ pub(super) fn decide(body: &ErrorBody, status: Option<u16>) -> ErrorKind {
     let is_bad = body.labels.iter().any(|label| is_bad_request(label));
     let too_large = match status {
         Some(413) => true,
+        _ if body.labels.iter().any(|label| label == "string_above_max_length") => is_long(&body.message),
         // A request that is wrong in itself does not get right by waiting.
         Some(400 | 422) => says_too_large(&body.message),
         None if is_bad => says_too_large(&body.message),
@@ -22,6 +23,9 @@ pub(super) fn decide(body: &ErrorBody, status: Option<u16>) -> ErrorKind {
         // Too large a request stays too large, also when the label says that a rate is exceeded.
         Some(ErrorKind::RateLimited) | None if too_large => return ErrorKind::ContextOverflow,
         Some(kind) => return kind,
+        None if matches!(status, None | Some(400 | 403 | 429)) && says_unpaid(&body.message) => {
+            return ErrorKind::QuotaExceeded;
+        }
         None => {}
     }
     let is_refusal = status.is_some_and(|status| (400..500).contains(&status));
@@ -83,6 +87,8 @@ fn of_label(label: &str) -> Option<ErrorKind> {
         | "insufficient_balance"
         | "payment_required"
         | "quota_exceeded"
+        | "usage_limit_reached"
+        | "usage_not_included"
         | "access_terminated"
         | "servicequotaexceededexception" => ErrorKind::QuotaExceeded,
         "rate_limit_exceeded"
@@ -117,10 +123,10 @@ fn of_label(label: &str) -> Option<ErrorKind> {
         | "too_many_tokens"
         | "model_max_prompt_tokens_exceeded"
         | "model_context_window_exceeded"
-        | "request_too_large"
-        | "string_above_max_length" => ErrorKind::ContextOverflow,
+        | "request_too_large" => ErrorKind::ContextOverflow,
         "content_filter"
         | "content_filter_error"
+        | "image_content_policy_violation"
         | "content_policy_violation"
         | "responsibleaipolicyviolation"
         | "data_inspection_failed"
@@ -150,13 +156,24 @@ fn is_generic(label: &str) -> bool {
 
 /// Labels for a request that is wrong in itself, for streams, where no status says so.
 fn is_bad_request(label: &str) -> bool {
+    // An image that cannot be read is no better the next time.
     label.starts_with("invalid")
-        || matches!(label, "bad request" | "bad_request" | "failed_precondition" | "validationexception")
+        || label.starts_with("image_")
+        || matches!(
+            label,
+            "bad request"
+                | "bad_request"
+                | "failed_precondition"
+                | "validationexception"
+                | "unsupported_image_media_type"
+                | "empty_image_file"
+                | "failed_to_download_image"
+        )
 }
 
 /// Most providers label too large a request as an invalid one; only the words tell.
 fn says_too_large(message: &str) -> bool {
-    const WORDS: [&str; 18] = [
+    const WORDS: [&str; 25] = [
         "maximum context length",
         "maximum prompt length",
         "max context length",
@@ -164,6 +181,13 @@ fn says_too_large(message: &str) -> bool {
         "context window",
         "context length",
         "context limit",
+        "maximum model length",
+        "maximum allowed input length",
+        "exceeds maximum length",
+        "prompt token count",
+        "model token limit",
+        "range of input length",
+        "prompt exceeds max length",
         "`inputs` tokens + `max_new_tokens` must be",
         "exceed the configured limit",
         "exceeds the maximum number of tokens",
@@ -182,7 +206,22 @@ fn says_too_large(message: &str) -> bool {
 /// Tokens that are too many for now are no reason to shorten the conversation, unless it says so too.
 fn may_wait(message: &str) -> bool {
     says(message, &["please wait", "wait before", "try again", "trying again", "retry"])
-        && !says(message, &["reduce", "shorten", "shorter", "smaller", "decrease", "adjust"])
+        && !says(
+            message,
+            &["reduce", "shorten", "shorter", "smaller", "decrease", "adjust", "update the input"],
+        )
+}
+
+/// Whether the text that is longer than it may be is a message, rather than an id or a name: the limit tells.
+fn is_long(message: &str) -> bool {
+    let limit = message.split_once("maximum length ").map(|(_, limit)| limit);
+    let digits = limit.map_or(0, |limit| limit.bytes().take_while(u8::is_ascii_digit).count());
+    digits >= 6
+}
+
+/// Some providers label an account without money as an invalid request, or as one too many.
+fn says_unpaid(message: &str) -> bool {
+    says(message, &["credit balance is too low", "insufficient balance", "insufficient credit"])
 }
 
 /// Some providers answer a wrong key with status 400 and no label.

@@ -4,6 +4,7 @@ use super::*;
 use ErrorKind::*;
 
 mod overflow;
+mod words;
 
 static NONE: std::sync::OnceLock<Secrets> = std::sync::OnceLock::new();
 

@@ -12,6 +12,14 @@ pub(in crate::wire) fn is_cut(reason: FinishReason) -> bool {
     matches!(reason, FinishReason::Length | FinishReason::ContentFilter | FinishReason::Refusal)
 }
 
+fn badness(reason: FinishReason) -> u8 {
+    match reason {
+        FinishReason::Stop | FinishReason::ToolCalls => 0,
+        FinishReason::Other => 1,
+        FinishReason::Length | FinishReason::ContentFilter | FinishReason::Refusal => 2,
+    }
+}
+
 /// The finish reasons of one answer.
 #[derive(Debug, Default)]
 pub(in crate::wire) struct Reasons {
@@ -35,9 +43,9 @@ impl Reasons {
     }
 
     /// Takes a reason. Servers repeat themselves: the first counts, unless only a later one says that the answer was
-    /// cut.
+    /// cut, or that something else went wrong with it.
     pub(in crate::wire) fn note(&mut self, reason: FinishReason, raw: &str, chunk_id: Option<&RawValue>) {
-        if self.seen.as_ref().is_none_or(|seen| is_cut(reason) && !is_cut(seen.reason)) {
+        if self.seen.as_ref().is_none_or(|seen| badness(reason) > badness(seen.reason)) {
             let chunk_id = nonempty(chunk_id).map(Into::into);
             self.seen = Some(Finished { reason, raw: raw.to_owned(), chunk_id });
         }

@@ -1,10 +1,12 @@
 //! What a history is made into for any format.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, sync::Arc};
 
 use serde::de::IgnoredAny;
 use serde_json::json;
-use turnwright_core::{ImageRef, Interrupted, Message, Part, ToolCall};
+use turnwright_core::{ImageRef, Interrupted, Message, Part, ToolCall, ToolDefinition};
+
+use super::names::legal_name;
 
 /// The arguments as they were, when they are an object; else an object that holds them, since a server that checks
 /// them would refuse the whole history for ever.
@@ -13,6 +15,19 @@ pub(in crate::wire) fn arguments_of(call: &ToolCall) -> Cow<'_, str> {
     let is_object =
         arguments.trim_start().starts_with('{') && serde_json::from_str::<IgnoredAny>(&arguments).is_ok();
     if is_object { arguments } else { json!({ "invalid_arguments": arguments }).to_string().into() }
+}
+
+/// The most bytes a tool's name may have.
+const MAX_NAME_BYTES: usize = 128;
+
+/// The name of the tool that was called. One that no tool of the request has is one that a model made up: it goes out
+/// with other characters in the place of wrong ones, since a server that checks names would refuse the whole history for
+/// ever.
+pub(in crate::wire) fn name_of<'a>(call: &'a ToolCall, tools: &[Arc<ToolDefinition>]) -> Cow<'a, str> {
+    match tools.iter().any(|tool| tool.name == call.name) {
+        true => call.name.as_str().into(),
+        false => legal_name(&call.name, MAX_NAME_BYTES),
+    }
 }
 
 /// All text; borrowed when it is one part.

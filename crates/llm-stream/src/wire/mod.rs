@@ -1,5 +1,6 @@
 //! Wire formats: a sans-IO decoder and a request serializer each.
 
+pub(crate) mod buffer;
 pub mod chat;
 pub mod converse;
 mod count;
@@ -11,6 +12,7 @@ pub mod gemini;
 mod head;
 mod history;
 mod ids;
+mod lenient;
 mod limits;
 mod list;
 pub mod messages;
@@ -19,6 +21,7 @@ pub mod ollama;
 pub mod responses;
 pub(crate) mod scan;
 mod sse_decoder;
+mod template;
 mod text;
 mod turns;
 mod usage;

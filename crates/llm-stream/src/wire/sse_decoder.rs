@@ -121,6 +121,8 @@ pub(in crate::wire) fn take<A: Answer>(
     }
     let result = match frame {
         Frame::Event { name: b"error", data } => Err(answer.head().reported(data)),
+        // Whatever they say, and some say no JSON.
+        Frame::Event { name: b"ping" | b"keepalive" | b"heartbeat", .. } => Ok(()),
         Frame::Event { name, data } => match data.trim_ascii() {
             [] => Ok(()),
             data if is_done_mark(data) => answer.done_mark(out),

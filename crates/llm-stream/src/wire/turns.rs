@@ -33,6 +33,8 @@ pub(in crate::wire) trait Block<'a>: Sized {
     /// A thought, if it may go back.
     fn thought(reasoning: &'a Reasoning) -> Option<Self>;
     fn is_thought(&self) -> bool;
+    /// Takes blanks off the end of words that the model is to go on with, where the format does not allow them.
+    fn trim_end(&mut self) {}
 }
 
 /// The system prompt and the turns.
@@ -194,6 +196,11 @@ impl<'a, B: Block<'a>> Builder<'a, B> {
 
     fn finish(mut self) -> Vec<Turn<B>> {
         self.answer_open();
+        if let Some(last) = self.turns.last_mut().filter(|turn| turn.is_assistant)
+            && let Some(block) = last.blocks.last_mut()
+        {
+            block.trim_end();
+        }
         for turn in &mut self.turns {
             if turn.results.is_empty() && turn.blocks.is_empty() {
                 turn.blocks.extend(B::text(BLANK));

@@ -8,6 +8,7 @@
 mod chat;
 mod converse;
 mod errors;
+mod framing;
 mod gemini;
 mod messages;
 mod ollama;

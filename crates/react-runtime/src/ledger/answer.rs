@@ -187,6 +187,10 @@ impl Leg {
             _ if has_calls && response.calls_may_run().is_ok() => ModelEnd::Calls,
             _ if has_calls => ModelEnd::CutCalls,
             _ if response.is_empty() => ModelEnd::Empty,
+            Some(FinishReason::Other) if lost_call(response.raw_finish_reason.as_deref()) => stopped_by(
+                ErrorKind::MalformedToolCall,
+                "the model wanted to call a tool, and the provider could not read its call",
+            ),
             _ => ModelEnd::Answer,
         }
     }
@@ -300,4 +304,10 @@ impl Leg {
         }
         self.result = Some(result);
     }
+}
+
+/// Whether these are a provider's words for a call it threw away (Gemini's `MALFORMED_FUNCTION_CALL`,
+/// `UNEXPECTED_TOOL_CALL` and their like): what was said before is no whole answer then.
+fn lost_call(raw_reason: Option<&str>) -> bool {
+    raw_reason.is_some_and(|raw| raw.ends_with("FUNCTION_CALL") || raw.ends_with("TOOL_CALL"))
 }

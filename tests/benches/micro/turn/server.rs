@@ -11,6 +11,8 @@ use std::{
 
 use memchr::memmem;
 
+use crate::chat;
+
 /// How a reply comes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Flow {
@@ -55,15 +57,9 @@ fn replies() -> Vec<(usize, Vec<Vec<u8>>)> {
         let mut events: Vec<_> = (0..LEAD_IN).map(|_| text()).collect();
         for index in 0..n {
             let id = format!("call_{:024}", results + index);
-            events.push(delta(&format!(
-                r#"{{"tool_calls":[{{"index":{index},"id":"{id}","type":"function","function":{{"name":"lookup","arguments":""}}}}]}}"#
-            )));
-            for fragment in [r#"{\""#, "key", r#"\":"#, r#"\""#, "entry", " num", "ber", " ", "4", r#"2\"}"#]
-            {
-                events.push(delta(&format!(
-                    r#"{{"tool_calls":[{{"index":{index},"function":{{"arguments":"{fragment}"}}}}]}}"#
-                )));
-            }
+            events.push(chat::call(index, &id, "lookup"));
+            let fragments = [r#"{\""#, "key", r#"\":"#, r#"\""#, "entry", " num", "ber", " ", "4", r#"2\"}"#];
+            events.extend(fragments.iter().map(|fragment| chat::fragment(index, fragment)));
         }
         (results, with_end(events, "tool_calls"))
     };
@@ -72,30 +68,15 @@ fn replies() -> Vec<(usize, Vec<Vec<u8>>)> {
 }
 
 fn text() -> String {
-    delta(&format!(r#"{{"content":"{WORD}"}}"#))
-}
-
-fn delta(delta: &str) -> String {
-    chunk(&format!(r#"[{{"index":0,"delta":{delta},"logprobs":null,"finish_reason":null}}]"#), "null")
-}
-
-/// A chunk as the provider with the most users writes it.
-fn chunk(choices: &str, usage: &str) -> String {
-    format!(
-        "data: {{\"id\":\"chatcmpl-BnZ2b0q9SmkQZ1nX3pT6yU8eR4wC7\",\"object\":\"chat.completion.chunk\",\
-         \"created\":1751049600,\"model\":\"gpt-4o-mini-2024-07-18\",\"service_tier\":\"default\",\
-         \"system_fingerprint\":\"fp_62a23a81ef\",\"choices\":{choices},\"usage\":{usage}}}\n\n"
-    )
+    chat::delta(&format!(r#"{{"content":"{WORD}"}}"#))
 }
 
 /// The chunks of a whole HTTP body, each framed for chunked encoding.
 fn with_end(mut events: Vec<String>, reason: &str) -> Vec<Vec<u8>> {
-    events.push(chunk(
-        &format!(r#"[{{"index":0,"delta":{{}},"logprobs":null,"finish_reason":"{reason}"}}]"#),
-        "null",
-    ));
-    events.push(chunk("[]", r#"{"prompt_tokens":420,"completion_tokens":77,"total_tokens":497}"#));
-    events.push("data: [DONE]\n\n".into());
+    events.push(chat::finish(reason));
+    let usage = r#"{"prompt_tokens":420,"completion_tokens":77,"total_tokens":497}"#;
+    events.push(chat::chunk("[]", usage));
+    events.push(chat::END.into());
     let frame = |event: &String| {
         let mut framed = String::new();
         write!(framed, "{:x}\r\n{event}\r\n", event.len()).unwrap();

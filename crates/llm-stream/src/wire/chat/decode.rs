@@ -7,7 +7,6 @@ use super::{
     calls::{Calls, Labels},
     chunk::Chunk,
     reasoning::Blocks,
-    template::Template,
 };
 use crate::{
     FinishReason, LlmRequest, StreamItem,
@@ -18,6 +17,7 @@ use crate::{
         head::{Head, taken_ids, truncated},
         list,
         sse_decoder::Answer,
+        template::Template,
     },
 };
 
@@ -58,7 +58,7 @@ impl Answer for State {
         Self {
             head,
             calls: Calls::avoiding(taken_ids(request)),
-            blocks: Blocks::default(),
+            blocks: Blocks::new(&request.model),
             usage: None,
             refused: false,
             said: false,

@@ -7,7 +7,6 @@ mod decode;
 mod finish;
 mod reasoning;
 mod request;
-mod template;
 
 pub use decode::ChatDecoder;
 pub use request::{chat_body, chat_output_way};

@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 use serde_json::{Map, Value, value::RawValue};
-use turnwright_core::ErrorInfo;
+use turnwright_core::{ErrorInfo, Message, Part, Reasoning};
 
 use super::chunk::Delta;
 use crate::{
@@ -16,6 +16,9 @@ use crate::{
 
 /// Under which key opaque details travel in [`ReasoningDelta::opaque`], and back in a request.
 pub(super) const DETAILS: &str = "reasoning_details";
+
+/// Under which key it is marked, with the model that was asked, that reasoning came as `reasoning_content`.
+pub(super) const CONTENT: &str = "reasoning_content";
 
 #[derive(Debug, Deserialize)]
 struct Detail<'a> {
@@ -43,6 +46,10 @@ impl Detail<'_> {
 #[derive(Debug, Default)]
 pub(super) struct Blocks {
     open: Option<OpenBlock>,
+    /// Text came as `reasoning_content`, and nothing after it.
+    content: bool,
+    /// The model that was asked.
+    asked: String,
 }
 
 /// A block of text whose signature may still come.
@@ -55,6 +62,11 @@ struct OpenBlock {
 }
 
 impl Blocks {
+    /// No blocks yet, of an answer that this model was asked for.
+    pub(super) fn new(asked: &str) -> Self {
+        Self { asked: asked.into(), ..Self::default() }
+    }
+
     /// Emits the reasoning in a delta. The same words often stand under two names at once; one of them is taken.
     /// Returns how many details there are.
     pub(super) fn delta(&mut self, delta: &Delta<'_>, out: &mut Vec<StreamItem>) -> Result<usize, ErrorInfo> {
@@ -68,8 +80,9 @@ impl Blocks {
             .filter_map(|raw| Some((serde_json::from_str(raw.get()).ok()?, raw)))
             .collect();
         if details.iter().all(|(detail, _)| detail.words().is_none()) {
-            let text = nonempty(delta.reasoning_content).or_else(|| nonempty(delta.reasoning));
-            if let Some(text) = text {
+            let content = nonempty(delta.reasoning_content);
+            self.content |= content.is_some();
+            if let Some(text) = content.or_else(|| nonempty(delta.reasoning)) {
                 out.push(LlmEvent::reasoning(text).into());
             }
         }
@@ -81,12 +94,19 @@ impl Blocks {
 
     /// Whether a block is open whose details are not emitted yet.
     pub(super) fn is_open(&self) -> bool {
-        self.open.is_some()
+        self.open.is_some() || self.content
     }
 
     /// Ends the open block, since no signature comes for it any more: its id and format go back all the same.
     pub(super) fn seal(&mut self) -> Option<StreamItem> {
-        self.close().map(|entry| sealed(String::new(), [entry]))
+        if let Some(entry) = self.close() {
+            return Some(sealed(String::new(), [entry]));
+        }
+        std::mem::take(&mut self.content).then(|| {
+            let opaque = Map::from_iter([(CONTENT.to_owned(), self.asked.as_str().into())]);
+            LlmEvent::ReasoningDelta(ReasoningDelta { text: String::new(), opaque: Some(Box::new(opaque)) })
+                .into()
+        })
     }
 
     fn detail(&mut self, detail: &Detail<'_>, raw: &RawValue, out: &mut Vec<StreamItem>) {
@@ -126,7 +146,10 @@ impl Blocks {
     }
 
     fn close(&mut self) -> Option<Map<String, Value>> {
-        self.open.take().map(|open| open.fields)
+        let open = self.open.take()?;
+        // The details say it all.
+        self.content = false;
+        Some(open.fields)
     }
 }
 
@@ -139,6 +162,19 @@ fn sealed(text: String, entries: impl IntoIterator<Item = Map<String, Value>>) -
     let entries = entries.into_iter().map(Value::Object).collect();
     let opaque = Map::from_iter([(DETAILS.to_owned(), Value::Array(entries))]);
     LlmEvent::ReasoningDelta(ReasoningDelta { text, opaque: Some(Box::new(opaque)) }).into()
+}
+
+/// The reasoning of an answer as it goes back to a server that gave it as `reasoning_content`: to the model that was asked
+/// for it, and no other, since many servers refuse the field.
+pub(super) fn content_of(message: &Message, model: &str) -> Option<String> {
+    let blocks = || {
+        message.parts.iter().filter_map(|part| match part {
+            Part::Reasoning(block) => Some(block),
+            _ => None,
+        })
+    };
+    let is_its = |block: &Reasoning| block.opaque.get(CONTENT).is_some_and(|asked| asked == model);
+    blocks().any(is_its).then(|| blocks().map(|block| block.text.as_str()).collect())
 }
 
 /// The details of a block as they go back: the entry that lost its text gets it again.

@@ -15,7 +15,12 @@ use crate::{LlmRequest, OutputSchema, OutputWay, ToolChoice, wire::fields::Field
 ///
 /// The fields in [`LlmRequest::extra`] come last and replace the serializer's own of the same name. Histories that
 /// no server accepts are mended, not refused: arguments that are not a JSON object go out as an object that holds
-/// them, an interrupted answer as an element that says so, images of a tool's result as a user message after it.
+/// them, an interrupted answer as an element that says so, images of a tool's result as a user message after it, names of
+/// tools that a model made up with other characters in the place of those that no tool may have, and ids of calls that are
+/// longer than the format's 40 bytes, as other formats make them, as shorter ones.
+///
+/// Reasoning goes back as the details it came with. What came as `reasoning_content` goes back so with the calls of the
+/// running turn, to the model that gave it; servers that think between calls want it there and nowhere else.
 ///
 /// # Errors
 /// [`ErrorKind::Internal`] when JSON cannot hold the request, which no request built from this crate's types does.
@@ -64,7 +69,7 @@ impl Serialize for Messages<'_> {
         if let Some(system) = self.0.system.as_deref().filter(|s| !s.is_empty()) {
             list.serialize_element(&message::Words { role: "system", content: system })?;
         }
-        message::write(&self.0.messages, &mut list)?;
+        message::write(self.0, &mut list)?;
         list.end()
     }
 }

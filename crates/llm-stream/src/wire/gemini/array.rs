@@ -1,10 +1,14 @@
 //! The answer as one JSON array, which is what the server sends where server-sent events were not asked for.
 
-use turnwright_core::{ErrorInfo, ErrorKind};
+use turnwright_core::ErrorInfo;
 
 use crate::{
     sse::MAX_EVENT_BYTES,
-    wire::{events::broken, scan::JsonScan},
+    wire::{
+        buffer::{append, check},
+        events::broken,
+        scan::JsonScan,
+    },
 };
 
 /// Takes the array apart while it arrives: each element is handed out with its last byte, as a slice of the bytes fed
@@ -41,14 +45,11 @@ impl ArrayFramer {
             };
             let end = scan.push(bytes);
             let (piece, rest) = bytes.split_at(end.unwrap_or(bytes.len()));
-            if self.partial.len() + piece.len() > MAX_EVENT_BYTES {
-                let message = format!("an event of the stream is larger than {MAX_EVENT_BYTES} bytes");
-                return Err(ErrorInfo::new(ErrorKind::TooLarge, message));
-            }
+            check("an event", self.partial.len() + piece.len(), MAX_EVENT_BYTES)?;
             self.progress += piece.len() as u64;
             bytes = rest;
             if end.is_none() || !self.partial.is_empty() {
-                self.partial.extend_from_slice(piece);
+                append(&mut self.partial, piece, MAX_EVENT_BYTES);
             }
             if end.is_some() {
                 self.element = None;

@@ -9,8 +9,10 @@ use serde::{
 };
 use serde_json::value::RawValue;
 
+use super::{part::PartChunk, usage::Usage};
 use crate::wire::{
     count::Count,
+    lenient::{Items, Object},
     list::{List, check_items},
 };
 
@@ -21,8 +23,8 @@ pub(super) struct Chunk<'a> {
     pub(super) candidates: Option<Candidates<'a>>,
     #[serde(borrow, default)]
     pub(super) prompt_feedback: Option<&'a RawValue>,
-    #[serde(borrow, default)]
-    pub(super) usage_metadata: Option<&'a RawValue>,
+    #[serde(default)]
+    pub(super) usage_metadata: Object<Usage>,
     #[serde(borrow, default)]
     pub(super) model_version: Option<&'a RawValue>,
     #[serde(borrow, default)]
@@ -45,7 +47,7 @@ pub(super) struct Candidate<'a> {
     #[serde(default)]
     index: Count,
     #[serde(borrow, default)]
-    pub(super) content: Option<&'a RawValue>,
+    pub(super) content: Object<Content<'a>>,
     #[serde(borrow, default)]
     pub(super) finish_reason: Option<&'a RawValue>,
 }
@@ -53,24 +55,18 @@ pub(super) struct Candidate<'a> {
 #[derive(Debug, Deserialize)]
 pub(super) struct Content<'a> {
     #[serde(borrow, default)]
-    pub(super) parts: Option<List<&'a RawValue>>,
+    parts: Items<Object<PartChunk<'a>>>,
 }
 
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct PartChunk<'a> {
-    #[serde(borrow, default)]
-    pub(super) text: Option<&'a RawValue>,
-    #[serde(borrow, default)]
-    pub(super) thought: Option<&'a RawValue>,
-    #[serde(borrow, default)]
-    pub(super) thought_signature: Option<&'a RawValue>,
-    #[serde(borrow, default)]
-    pub(super) function_call: Option<&'a RawValue>,
-    #[serde(borrow, default)]
-    pub(super) inline_data: Option<&'a RawValue>,
-    #[serde(borrow, default)]
-    pub(super) file_data: Option<&'a RawValue>,
+impl<'a> Candidate<'a> {
+    /// Its parts. Odd ones, and those of odd content, are left out.
+    pub(super) fn parts(&self) -> impl Iterator<Item = &PartChunk<'a>> {
+        self.content.0.iter().flat_map(|content| &content.parts.0).filter_map(|part| part.0.as_ref())
+    }
+
+    fn count(&self) -> usize {
+        self.content.0.as_ref().map_or(0, |content| content.parts.0.len())
+    }
 }
 
 #[derive(Debug, Deserialize)]
@@ -123,11 +119,13 @@ impl<'de: 'a, 'a> Deserialize<'de> for Candidates<'a> {
                 f.write_str("a list of candidates")
             }
             fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
-                let (mut candidates, mut count) = (Candidates::default(), 0);
+                let (mut candidates, mut count, mut parts) = (Candidates::default(), 0, 0);
                 while let Some(candidate) = seq.next_element::<Option<Candidate<'a>>>()? {
                     count += 1;
                     check_items(count)?;
                     let Some(candidate) = candidate else { continue };
+                    parts += candidate.count();
+                    check_items(parts)?;
                     match candidate.index {
                         Count(None | Some(0)) if candidates.first.is_none() => {
                             candidates.first = Some(candidate);

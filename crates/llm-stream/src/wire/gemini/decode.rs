@@ -50,8 +50,6 @@ struct State {
     figures: Usage,
     usage: Option<TokenUsage>,
     finish: Reasons,
-    /// How many parts the candidates of the current chunk have.
-    listed: usize,
 }
 
 impl GeminiDecoder {
@@ -147,7 +145,6 @@ impl Answer for State {
             figures: Usage::default(),
             usage: None,
             finish: Reasons::default(),
-            listed: 0,
         }
     }
 

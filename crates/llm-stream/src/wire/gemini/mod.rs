@@ -6,6 +6,7 @@ mod chunk;
 mod decode;
 mod finish;
 mod kept;
+mod part;
 mod partial;
 mod request;
 mod usage;

@@ -1,7 +1,6 @@
 //! Token usage, of which the chunks repeat parts.
 
 use serde::Deserialize;
-use serde_json::value::RawValue;
 use turnwright_core::TokenUsage;
 
 use crate::wire::count::Count;
@@ -21,9 +20,7 @@ pub(super) struct Usage {
 
 impl Usage {
     /// Takes the figures of a chunk, each of which replaces the one before. Returns all; nothing when none is known.
-    pub(super) fn merge(&mut self, raw: &RawValue) -> Option<TokenUsage> {
-        // An answer is not lost over its bill.
-        let new: Self = serde_json::from_str(raw.get()).ok()?;
+    pub(super) fn merge(&mut self, new: Self) -> Option<TokenUsage> {
         for (old, new) in [
             (&mut self.prompt_token_count, new.prompt_token_count),
             (&mut self.tool_use_prompt_token_count, new.tool_use_prompt_token_count),
@@ -56,9 +53,11 @@ fn sum(a: Count, b: Count) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::wire::lenient::Object;
 
     fn read(usage: &mut Usage, json: &str) -> Option<[Option<u64>; 4]> {
-        let u = usage.merge(serde_json::from_str(json).unwrap())?;
+        let new: Object<Usage> = serde_json::from_str(json).unwrap();
+        let u = usage.merge(new.0?)?;
         Some([u.input_tokens, u.output_tokens, u.cache_read_input_tokens, u.reasoning_tokens])
     }
 

@@ -32,9 +32,17 @@ pub(super) struct Blocks {
     /// one begins, whichever is first: what is assembled from the events knows no thoughts in the midst of a text.
     thoughts: Option<(u64, Thoughts)>,
     numbered: u64,
+    /// The server signs no thoughts.
+    unsigned: bool,
 }
 
 impl Blocks {
+    /// Says which model answers. All of the format's inventor have their thoughts signed; servers that copy the format may
+    /// not sign, and some of those refuse a history without its thoughts.
+    pub(super) fn answered_by(&mut self, model: &str) {
+        self.unsigned = !model.contains("claude");
+    }
+
     /// Begins a block. One of the same index must have been ended.
     pub(super) fn begin(&mut self, index: Option<u64>, kind: Kind) -> Result<(), ErrorInfo> {
         if self.open.len() == MAX_LIST_ITEMS {
@@ -91,11 +99,11 @@ impl Blocks {
 
     /// Ends the thoughts that are open.
     pub(super) fn seal(&mut self) -> Option<StreamItem> {
-        self.thoughts.take()?.1.seal()
+        self.thoughts.take()?.1.seal(self.unsigned)
     }
 
     /// Ends the thoughts of this block, if they are open.
     pub(super) fn seal_block(&mut self, block: u64) -> Option<StreamItem> {
-        self.thoughts.take_if(|(open, _)| *open == block)?.1.seal()
+        self.thoughts.take_if(|(open, _)| *open == block)?.1.seal(self.unsigned)
     }
 }

@@ -1,6 +1,6 @@
 //! The calls of an answer.
 
-use std::collections::HashSet;
+use std::{borrow::Cow, collections::HashSet};
 
 use serde_json::value::RawValue;
 use turnwright_core::{CallId, ErrorInfo, ErrorKind, ToolCall};
@@ -12,7 +12,7 @@ use crate::{
         ids::CallIds,
         limits::{MAX_ARGUMENT_BYTES, MAX_CALLS, MAX_LABEL_BYTES},
         scan::JsonScan,
-        text::{nonempty, text_of},
+        text::nonempty,
     },
 };
 
@@ -80,14 +80,9 @@ impl Calls {
     pub(super) fn piece(
         &mut self,
         at: usize,
-        piece: Option<&RawValue>,
+        piece: Cow<'_, str>,
         out: &mut Vec<StreamItem>,
     ) -> Result<bool, ErrorInfo> {
-        // A string, or the JSON itself where a server forgot to make it one.
-        let piece = match piece.filter(|raw| raw.get() != "null") {
-            Some(raw) => text_of(raw).unwrap_or_else(|| raw.get().into()),
-            None => return Ok(false),
-        };
         if piece.is_empty() {
             return Ok(false);
         }

@@ -13,15 +13,19 @@ use crate::{
     },
 };
 
+mod alike;
 mod block;
 mod take;
+
+use alike::Alike;
 
 /// Decodes a streamed answer in the Messages format. A whole answer that was not streamed, or an error object, in place
 /// of the stream or in the midst of it, is understood too.
 ///
 /// A call is emitted when its block ends, so that thoughts and calls keep their order; until then it is on the progress
 /// lane. Calls whose arguments were cut are emitted with the finish only. A block of thoughts keeps its signature in
-/// [`crate::ReasoningDelta::opaque`], under `messages_block`; a redacted one is kept there whole. A signature that comes
+/// [`crate::ReasoningDelta::opaque`], under `messages_block`; a redacted one is kept there whole. Of a model that is no
+/// Claude `messages_unsigned` says where nobody signed: such thoughts go back too. A signature that comes
 /// after the next block began is left out, and the thoughts do not go back. What the server's own tools did (searches,
 /// code, compaction) is skipped, and so are citations; an answer that the server paused for them ends as
 /// [`crate::FinishReason::Other`].
@@ -42,6 +46,7 @@ pub struct State {
     started: bool,
     /// Something of the answer came.
     said: bool,
+    alike: Alike,
 }
 
 impl Answer for State {
@@ -54,6 +59,7 @@ impl Answer for State {
             stopped: Stopped::default(),
             started: false,
             said: false,
+            alike: Alike::default(),
         }
     }
 
@@ -73,6 +79,9 @@ impl Answer for State {
         _last: bool,
         out: &mut Vec<StreamItem>,
     ) -> Result<(), ErrorInfo> {
+        if let Some(result) = self.like_before(json, out) {
+            return result;
+        }
         let event = self.head.object::<Event<'_>>(json)?;
         let kind = nonempty(event.kind).unwrap_or_else(|| String::from_utf8_lossy(name));
         self.take(&kind, &event, json, bare, out)

@@ -4,7 +4,7 @@
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use crate::wire::count::Count;
+use crate::wire::{count::Count, lenient::Object};
 
 #[derive(Debug, Deserialize)]
 pub(super) struct Event<'a> {
@@ -18,7 +18,7 @@ pub(super) struct Event<'a> {
     #[serde(borrow, default)]
     pub(super) content_block: Option<&'a RawValue>,
     #[serde(borrow, default)]
-    pub(super) delta: Option<&'a RawValue>,
+    pub(super) delta: Object<RawDelta<'a>>,
     #[serde(borrow, default)]
     pub(super) usage: Option<&'a RawValue>,
     #[serde(borrow, default)]
@@ -59,8 +59,8 @@ pub(super) struct RawBlock<'a> {
     pub(super) input: Option<&'a RawValue>,
 }
 
-/// A piece of a block.
-#[derive(Debug, Default, Deserialize)]
+/// A piece of a block, or what is new of the answer as a whole.
+#[derive(Debug, Clone, Copy, Default, Deserialize)]
 pub(super) struct RawDelta<'a> {
     #[serde(borrow, default, rename = "type")]
     pub(super) kind: Option<&'a RawValue>,
@@ -72,4 +72,20 @@ pub(super) struct RawDelta<'a> {
     pub(super) signature: Option<&'a RawValue>,
     #[serde(borrow, default)]
     pub(super) partial_json: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    id: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    model: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    stop_reason: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    usage: Option<&'a RawValue>,
+}
+
+impl<'a> RawDelta<'a> {
+    /// What it says of the answer as a whole.
+    pub(super) fn message(&self) -> RawMessage<'a> {
+        let Self { id, model, stop_reason, usage, .. } = *self;
+        RawMessage { id, model, content: None, stop_reason, usage }
+    }
 }

@@ -9,6 +9,9 @@ use crate::{LlmEvent, ReasoningDelta, StreamItem, wire::events::object};
 /// read is not in it: it is in the deltas.
 const BLOCK: &str = "messages_block";
 
+/// Under which key it is marked that the server signs no thoughts, and wants them back all the same.
+const UNSIGNED: &str = "messages_unsigned";
+
 /// A block of thoughts whose end has not come.
 #[derive(Debug)]
 pub(super) struct Thoughts {
@@ -39,32 +42,41 @@ impl Thoughts {
         self.signature.len()
     }
 
-    /// The delta that ends the block and carries what must come back; nothing when nothing was said.
-    pub(super) fn seal(self) -> Option<StreamItem> {
+    /// The delta that ends the block and carries what must come back; nothing when nothing was said. `unsigned` says that
+    /// the server signs none.
+    pub(super) fn seal(self, unsigned: bool) -> Option<StreamItem> {
         let Self { mut fields, signature, has_text } = self;
         let is_signed = !signature.is_empty();
         if is_signed {
             fields.insert("signature".into(), signature.into());
         }
-        (is_signed || has_text).then(|| sealed(fields))
+        (is_signed || has_text).then(|| sealed(fields, unsigned && !is_signed))
     }
 }
 
 /// The delta of a block that nobody can read.
 pub(super) fn redacted(raw: &RawValue) -> Option<StreamItem> {
-    object(Some(raw)).map(sealed)
+    object(Some(raw)).map(|block| sealed(block, false))
 }
 
-fn sealed(block: Map<String, Value>) -> StreamItem {
-    let opaque = Map::from_iter([(BLOCK.to_owned(), Value::Object(block))]);
+fn sealed(block: Map<String, Value>, unsigned: bool) -> StreamItem {
+    let mut opaque = Map::from_iter([(BLOCK.to_owned(), Value::Object(block))]);
+    if unsigned {
+        opaque.insert(UNSIGNED.to_owned(), true.into());
+    }
     LlmEvent::ReasoningDelta(ReasoningDelta { text: String::new(), opaque: Some(Box::new(opaque)) }).into()
 }
 
-/// The block as it goes back, if this format made it and a server takes it: thoughts that nobody signed are refused.
+/// The block as it goes back, if this format made it and a server takes it: thoughts that nobody signed are refused where
+/// others are signed.
 pub(super) fn block_of(reasoning: &Reasoning) -> Option<Map<String, Value>> {
     let mut block = reasoning.opaque.get(BLOCK)?.as_object()?.clone();
     if block.get("type")? == "thinking" {
-        block.get("signature")?;
+        if !block.contains_key("signature") {
+            reasoning.opaque.get(UNSIGNED)?;
+            // Strict servers want the field.
+            block.insert("signature".into(), "".into());
+        }
         block.insert("thinking".into(), reasoning.text.as_str().into());
     }
     Some(block)

@@ -24,7 +24,8 @@ pub const DEFAULT_MAX_TOKENS: u64 = 8192;
 
 /// The body of a streaming request in the Messages format: UTF-8 JSON. Equal requests give equal bytes.
 ///
-/// Without [`LlmRequest::max_output_tokens`] the answer may have [`DEFAULT_MAX_TOKENS`]. The fields in
+/// Without [`LlmRequest::max_output_tokens`] the answer may have [`DEFAULT_MAX_TOKENS`], and as many more as a budget for
+/// thoughts (`budget_tokens`) allows, since servers refuse a budget that is not below the figure. The fields in
 /// [`LlmRequest::extra`] come last and replace the serializer's own of the same name: there is the place for `thinking`.
 /// Those of an `output_config` there replace the single fields of the serializer's own.
 ///
@@ -40,10 +41,11 @@ pub const DEFAULT_MAX_TOKENS: u64 = 8192;
 ///   user's words in a `<system_message>` element.
 /// - Arguments that are not a JSON object go out as an object that holds them, an interrupted answer as an element that
 ///   says so, and ids and names that the format does not allow with other characters in the place of the wrong ones.
-/// - Blank text is left out.
+/// - Blank text is left out, and so are blanks at the end of words that the model is to go on with. A failed result
+///   without words gets some.
 ///
-/// Thoughts go back as they came where this format made them and the server signed or encrypted them. Others are left
-/// out, with their text. An image is sent by its URL, or as what a `data:` URI holds; of one in a store that the server
+/// Thoughts go back as they came where this format made them and the server signed or encrypted them, or signs none.
+/// Others are left out, with their text. An image is sent by its URL, or as what a `data:` URI holds; of one in a store that the server
 /// cannot reach only the name is sent.
 ///
 /// # Errors
@@ -73,7 +75,7 @@ impl Serialize for Body<'_> {
         let mark = CacheMark::of(request.cache);
         let mut body = Fields::new(serializer.serialize_map(None)?, request);
         body.put("model", &request.model)?;
-        body.put("max_tokens", &request.max_output_tokens.unwrap_or(DEFAULT_MAX_TOKENS))?;
+        body.put("max_tokens", &max_tokens(request))?;
         match mark {
             _ if system.is_empty() => {}
             // Words alone go as a string, which every server takes; a mark needs a block.
@@ -97,6 +99,13 @@ impl Serialize for Body<'_> {
         body.put("stream", &true)?;
         body.end()
     }
+}
+
+/// How many tokens the answer may have, thoughts among them.
+fn max_tokens(request: &LlmRequest) -> u64 {
+    let budget = || request.extra.get("thinking")?.get("budget_tokens")?.as_u64();
+    let default = || DEFAULT_MAX_TOKENS.saturating_add(budget().unwrap_or(0));
+    request.max_output_tokens.unwrap_or_else(default)
 }
 
 struct Turns<'a>(&'a [Turn<Block<'a>>], Option<CacheMark>);

@@ -4,14 +4,17 @@
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use crate::wire::{count::Count, list::List};
+use crate::wire::{
+    count::Count,
+    lenient::{Items, Object},
+};
 
 #[derive(Debug, Deserialize)]
 pub(super) struct Line<'a> {
     #[serde(borrow, default)]
     pub(super) model: Option<&'a RawValue>,
     #[serde(borrow, default)]
-    pub(super) message: Option<&'a RawValue>,
+    pub(super) message: Object<Message<'a>>,
     /// The text, and the thoughts, of an answer to a bare prompt (`/api/generate`).
     #[serde(borrow, default)]
     pub(super) response: Option<&'a RawValue>,
@@ -37,7 +40,7 @@ pub(super) struct Message<'a> {
     #[serde(borrow, default)]
     pub(super) thinking: Option<&'a RawValue>,
     #[serde(borrow, default)]
-    pub(super) tool_calls: Option<List<&'a RawValue>>,
+    pub(super) tool_calls: Items<&'a RawValue>,
 }
 
 #[derive(Debug, Deserialize)]

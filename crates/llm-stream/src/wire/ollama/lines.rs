@@ -1,9 +1,15 @@
 //! Lines: bytes in, one JSON value each out.
 
 use memchr::memchr;
-use turnwright_core::{ErrorInfo, ErrorKind};
+use turnwright_core::ErrorInfo;
 
-use crate::{sse::MAX_EVENT_BYTES, wire::scan::JsonScan};
+use crate::{
+    sse::MAX_EVENT_BYTES,
+    wire::{
+        buffer::{append, check},
+        scan::JsonScan,
+    },
+};
 
 const BOM: &[u8] = b"\xEF\xBB\xBF";
 
@@ -36,12 +42,12 @@ impl LineFramer {
             };
             let (piece, rest) = bytes.split_at(end.unwrap_or(bytes.len()));
             bytes = rest;
-            self.check(piece)?;
+            check("a line", self.partial.len() + piece.len(), MAX_EVENT_BYTES)?;
             if !piece.trim_ascii().is_empty() {
                 self.progress += piece.len() as u64;
             }
             if end.is_none() || !self.partial.is_empty() {
-                self.partial.extend_from_slice(piece);
+                append(&mut self.partial, piece, MAX_EVENT_BYTES);
             }
             if end.is_none() {
                 continue;
@@ -79,14 +85,6 @@ impl LineFramer {
             on_line(line);
         }
     }
-
-    fn check(&self, piece: &[u8]) -> Result<(), ErrorInfo> {
-        if self.partial.len() + piece.len() <= MAX_EVENT_BYTES {
-            return Ok(());
-        }
-        let message = format!("a line of the stream is larger than {MAX_EVENT_BYTES} bytes");
-        Err(ErrorInfo::new(ErrorKind::TooLarge, message))
-    }
 }
 
 /// Whether a value goes on after this line; then, how far it is. A value that ends with its line ends in a bracket, so
@@ -102,6 +100,7 @@ fn goes_on(line: &[u8]) -> Option<JsonScan> {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use turnwright_core::ErrorKind;
 
     fn lines<'a>(chunks: impl IntoIterator<Item = &'a [u8]>) -> Vec<String> {
         let (mut framer, mut out) = (LineFramer::default(), Vec::new());

@@ -81,13 +81,9 @@ impl Calls {
     pub(super) fn piece(
         &mut self,
         at: usize,
-        piece: &RawValue,
+        piece: Cow<'_, str>,
         out: &mut Vec<StreamItem>,
     ) -> Result<(), ErrorInfo> {
-        let piece = arguments_of(piece);
-        if piece.is_empty() {
-            return Ok(());
-        }
         if self.calls[at].emitted || self.calls[at].is_closed() {
             return Err(wrong_item("arguments"));
         }
@@ -196,7 +192,7 @@ impl Calls {
 }
 
 /// A piece of arguments: a string, or the JSON itself where a server forgot to make it one.
-fn arguments_of(raw: &RawValue) -> Cow<'_, str> {
+pub(super) fn arguments_of(raw: &RawValue) -> Cow<'_, str> {
     match text_of(raw) {
         Some(text) => text,
         None if raw.get() == "null" => "".into(),

@@ -2,7 +2,7 @@
 
 use turnwright_core::{ErrorInfo, TokenUsage};
 
-use super::{calls::Calls, event::Event, items::Items};
+use super::{calls::Calls, event::Event, items::Items, tools::Tools};
 use crate::{
     LlmRequest, StreamItem,
     wire::{
@@ -13,8 +13,11 @@ use crate::{
     },
 };
 
+mod alike;
 mod item;
 mod take;
+
+use alike::Alike;
 
 /// Decodes a streamed answer in the Responses format. A whole answer that was not streamed, or an error object, in place
 /// of the stream or in the midst of it, is understood too.
@@ -23,7 +26,8 @@ mod take;
 /// progress lane. Calls that were cut are emitted with a finish that says so, and with no other. A reasoning item is kept
 /// whole in [`crate::ReasoningDelta::opaque`], under `responses_item`. A call of a custom tool, whose input is free text,
 /// is one with a single argument, `input`. What the tools that the format itself defines did or ask for (searches,
-/// images, shells) is skipped.
+/// images, shells) is skipped, and, made for a request that has tools, so are calls of custom tools that it has not: the
+/// server runs them.
 ///
 /// The stream ends with its last event, `response.completed` or another; an end mark without it is no end. Memory is
 /// bounded by the caps in [`crate::wire`] and those of the framer.
@@ -38,6 +42,7 @@ pub struct State {
     head: Head,
     items: Items,
     calls: Calls,
+    tools: Tools,
     usage: Option<TokenUsage>,
     /// How many tokens the answer may have.
     output_limit: Option<u64>,
@@ -46,6 +51,7 @@ pub struct State {
     created: bool,
     /// Whether anything of the answer came.
     said: bool,
+    alike: Alike,
 }
 
 impl Answer for State {
@@ -55,11 +61,13 @@ impl Answer for State {
             head,
             items: Items::default(),
             calls: Calls::avoiding(taken_ids(request)),
+            tools: Tools::of(request),
             usage: None,
             output_limit: limit.or(request.max_output_tokens),
             refused: false,
             created: false,
             said: false,
+            alike: Alike::default(),
         }
     }
 
@@ -79,6 +87,9 @@ impl Answer for State {
         _last: bool,
         out: &mut Vec<StreamItem>,
     ) -> Result<(), ErrorInfo> {
+        if let Some(result) = self.like_before(json, out) {
+            return result;
+        }
         let event = self.head.object::<Event<'_>>(json)?;
         let kind = nonempty(event.kind).unwrap_or_else(|| String::from_utf8_lossy(name));
         self.take(&kind, &event, json, bare, out)

@@ -94,6 +94,26 @@ impl Items {
         found
     }
 
+    /// The item of a piece; none when it was not begun. A piece without labels is of the newest item, if that is open.
+    pub(super) fn find_open(&mut self, labels: Labels<'_>) -> Option<usize> {
+        let has_labels = !labels.id.is_empty() || labels.index.is_some();
+        self.find(labels).filter(|at| has_labels || !self.list[*at].done)
+    }
+
+    /// The same; a piece without labels may belong to an item of this kind, or of none that is known.
+    pub(super) fn find_piece(&mut self, kind: Kind, labels: Labels<'_>) -> Option<usize> {
+        let has_labels = !labels.id.is_empty() || labels.index.is_some();
+        let may_have = |item: &Item| item.kind == kind || item.kind == Kind::Other;
+        self.find_open(labels).filter(|at| has_labels || may_have(&self.list[*at]))
+    }
+
+    /// The first open item of this kind of which nothing but the kind is known.
+    pub(super) fn unlabelled(&self, kind: Kind) -> Option<usize> {
+        let is_one =
+            |item: &Item| item.kind == kind && !item.done && item.id.is_empty() && item.index.is_none();
+        self.list.iter().position(is_one)
+    }
+
     /// Begins an item. One that is open under the same id goes on, since servers repeat themselves.
     pub(super) fn begin(&mut self, kind: Kind, labels: Labels<'_>) -> Result<usize, ErrorInfo> {
         if let Some(at) = self.by_id.get(labels.id).copied()
@@ -174,6 +194,12 @@ impl Items {
     pub(super) fn has_said(&self, at: usize, part: Option<u64>) -> bool {
         let item = &self.list[at];
         item.said_any || part.map_or(!item.said.is_empty(), |part| item.said.contains(&part))
+    }
+
+    /// Whether all of so many parts of an item were said, perhaps under other indexes.
+    pub(super) fn has_said_all(&self, at: usize, parts: usize) -> bool {
+        let item = &self.list[at];
+        item.said_any || item.said.len() >= parts
     }
 
     /// Whether none of this kind can be the one at this place of the output under other labels.

@@ -8,6 +8,7 @@ mod finish;
 mod items;
 mod reasoning;
 mod request;
+mod tools;
 
 pub use decode::ResponsesDecoder;
 pub use request::{responses_body, responses_output_way};

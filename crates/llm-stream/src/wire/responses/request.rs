@@ -11,8 +11,9 @@ use crate::{LlmRequest, OutputSchema, OutputWay, ToolChoice, wire::fields::Field
 /// The body of a streaming request in the Responses format: UTF-8 JSON. Equal requests give equal bytes.
 ///
 /// The server is asked to store nothing (`store`) and to put the reasoning, encrypted, into the answer (`include`), so
-/// that the history holds all of the conversation. A model that does not reason may make a server refuse the latter:
-/// `"include": []` in [`LlmRequest::extra`] takes it back. [`LlmRequest::stop`] goes out as `stop`, which the format's
+/// that the history holds all of the conversation. The latter is left out for models that are known not to reason, since
+/// the format's inventor refuses it for them; for another one, as behind a deployment's own name, `"include": []` in
+/// [`LlmRequest::extra`] takes it back. [`LlmRequest::stop`] goes out as `stop`, which the format's
 /// inventor does not have and refuses; servers that copy the format take it.
 ///
 /// Servers of this format cache by themselves: [`LlmRequest::cache`] sends nothing. OpenAI finds its cache better with a
@@ -21,8 +22,8 @@ use crate::{LlmRequest, OutputSchema, OutputWay, ToolChoice, wire::fields::Field
 /// The fields in [`LlmRequest::extra`] come last and replace the serializer's own of the same name; those of a `text`
 /// there replace the single fields of the serializer's own. Histories that no
 /// server accepts are mended, not refused: arguments that are not a JSON object go out as an object that holds them, an
-/// interrupted answer as an element that says so, and ids of calls that are longer than the format's 64 bytes as shorter
-/// ones. Reasoning goes back whole where this format made it, the server can read it, and something of the same answer
+/// interrupted answer as an element that says so, ids of calls that are longer than the format's 64 bytes as shorter ones,
+/// and names of tools that a model made up with other characters in the place of those that no tool may have. Reasoning goes back whole where this format made it, the server can read it, and something of the same answer
 /// follows it; reasoning of other formats is left out, with its text.
 ///
 /// # Errors
@@ -59,10 +60,18 @@ impl Serialize for Body<'_> {
         }
         body.put_merged("text", [("format", request.output.as_deref().map(format))])?;
         body.put("store", &false)?;
-        body.put("include", &["reasoning.encrypted_content"])?;
+        if may_reason(&request.model) {
+            body.put("include", &["reasoning.encrypted_content"])?;
+        }
         body.put("stream", &true)?;
         body.end()
     }
+}
+
+/// Whether the model may reason. Routers put the name of the inventor before that of the model.
+fn may_reason(model: &str) -> bool {
+    let name = model.rsplit('/').next().unwrap_or(model);
+    !["gpt-3", "gpt-4", "chatgpt-4", "gpt-5-chat"].iter().any(|family| name.starts_with(family))
 }
 
 struct Input<'a>(&'a LlmRequest);
@@ -71,7 +80,7 @@ impl Serialize for Input<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let stored = self.0.extra.get("store") == Some(&Value::Bool(true));
         let mut list = serializer.serialize_seq(None)?;
-        input::write(&self.0.messages, stored, &mut list)?;
+        input::write(self.0, stored, &mut list)?;
         list.end()
     }
 }

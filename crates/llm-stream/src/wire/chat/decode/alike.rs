@@ -1,6 +1,5 @@
-//! Chunks that are like an earlier one are not parsed again; see [`super::super::template`].
+//! Chunks that are like an earlier one are not parsed again; see [`crate::wire::template`].
 
-use serde_json::value::RawValue;
 use turnwright_core::ErrorInfo;
 
 use super::{
@@ -10,7 +9,10 @@ use super::{
     },
     State,
 };
-use crate::{LlmEvent, StreamItem, ToolProgress, wire::text::nonempty};
+use crate::{
+    LlmEvent, StreamItem, ToolProgress,
+    wire::{template::inside, text::nonempty},
+};
 
 impl State {
     /// Takes a chunk that is like an earlier one but for its string, if it is.
@@ -77,9 +79,4 @@ impl State {
             && nonempty(first.finish_reason).is_none();
         is_alone.then_some(delta)
     }
-}
-
-/// What stands between the quotes of a string.
-fn inside(raw: &RawValue) -> Option<&str> {
-    raw.get().strip_prefix('"')?.strip_suffix('"')
 }

@@ -390,24 +390,4 @@ proptest! {
         prop_assert_eq!(response.text(), texts.concat() + "!?");
         prop_assert_eq!(response.error.map(|e| e.kind), Some(ErrorKind::Truncated));
     }
-
-    #[test]
-    fn fault_r1_21_any_bytes_at_any_split_end_in_one_terminal_event(
-        parts in proptest::collection::vec(
-            prop_oneof![
-                Just(r#"data: {"choices":[{"delta":{"content":"é"}}]}"#),
-                Just(r#"data: {"choices":[{"delta":{"tool_calls":[{"index":0,"id":"a","function":{"name":"f","arguments":"{"}}]}}]}"#),
-                Just(r#"data: {"choices":[{"delta":{"tool_calls":[{"id":"b","function":{"name":"g","arguments":"}"}}]}}]}"#),
-                Just(r#"data: {"choices":[{"finish_reason":"stop"}]}"#),
-                Just("data: [DONE]"), Just("event: error"), Just("\n"), Just("\n\n"), Just("\r"), Just(": c"),
-                Just("{"), Just("}"), Just("<"), Just("x"), Just("data: "),
-            ],
-            0..20,
-        ),
-        size in 1usize..9,
-    ) {
-        let body = parts.concat();
-        let whole = decode_with(ChatDecoder::new("p"), [body.as_bytes()]);
-        prop_assert_eq!(whole, decode_with(ChatDecoder::new("p"), body.as_bytes().chunks(size)));
-    }
 }

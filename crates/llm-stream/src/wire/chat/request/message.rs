@@ -4,20 +4,39 @@ use std::{borrow::Cow, sync::Arc};
 
 use serde::{Serialize, ser::SerializeSeq};
 use serde_json::{Value, json};
-use turnwright_core::{ImageRef, Message, Part, Role, ToolCall, ToolResult};
+use turnwright_core::{ImageRef, Message, Part, Role, ToolCall, ToolDefinition, ToolResult};
 
-use super::super::reasoning::details_of;
-use crate::wire::history::{arguments_of, interrupted_response, is_url, text_of};
+use super::super::reasoning::{content_of, details_of};
+use crate::{
+    LlmRequest,
+    wire::{
+        history::{arguments_of, interrupted_response, is_url, name_of, text_of},
+        ids::ShortIds,
+    },
+};
+
+/// The most bytes an id of a call may have in a request.
+const MAX_CALL_ID_BYTES: usize = 40;
+
+/// How calls are spelled.
+struct Spelling<'a> {
+    ids: ShortIds<'a>,
+    tools: &'a [Arc<ToolDefinition>],
+}
 
 /// Writes the messages of a history.
-pub(super) fn write<S: SerializeSeq>(messages: &[Arc<Message>], list: &mut S) -> Result<(), S::Error> {
+pub(super) fn write<S: SerializeSeq>(request: &LlmRequest, list: &mut S) -> Result<(), S::Error> {
     // The format has no place for images in a tool's answer; they follow the answers, which must not be parted.
     let mut images: Vec<&ToolResult> = Vec::new();
-    for message in messages {
+    let spelling =
+        Spelling { ids: ShortIds::of(&request.messages, MAX_CALL_ID_BYTES), tools: &request.tools };
+    // Where the turn begins that goes on.
+    let turn = request.messages.iter().rposition(|message| message.role == Role::User).unwrap_or(0);
+    for (at, message) in request.messages.iter().enumerate() {
         for result in message.tool_results() {
             list.serialize_element(&Answer {
                 role: "tool",
-                tool_call_id: result.call_id().as_str(),
+                tool_call_id: spelling.ids.short(result.call_id()),
                 content: &result.content,
             })?;
             images.extend((!result.images.is_empty()).then_some(result));
@@ -28,7 +47,10 @@ pub(super) fn write<S: SerializeSeq>(messages: &[Arc<Message>], list: &mut S) ->
         write_images(&mut images, list)?;
         match message.role {
             Role::Assistant => {
-                if let Some(assistant) = Assistant::of(message) {
+                if let Some(mut assistant) = Assistant::of(message, &spelling) {
+                    if at > turn && !assistant.tool_calls.is_empty() {
+                        assistant.reasoning_content = content_of(message, &request.model);
+                    }
                     list.serialize_element(&assistant)?;
                 }
             }
@@ -73,6 +95,10 @@ struct Answer<'a> {
 struct Assistant<'a> {
     role: &'static str,
     content: Option<Cow<'a, str>>,
+    /// Servers that think between calls (DeepSeek's, Kimi's) refuse calls of the running turn without it. Older ones refuse
+    /// it elsewhere.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reasoning_content: Option<String>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     reasoning_details: Vec<Value>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -89,13 +115,13 @@ struct Call<'a> {
 
 #[derive(Serialize)]
 struct Function<'a> {
-    name: &'a str,
+    name: Cow<'a, str>,
     arguments: Cow<'a, str>,
 }
 
 impl<'a> Assistant<'a> {
     /// Nothing when there is nothing to say: servers refuse empty messages.
-    fn of(message: &'a Message) -> Option<Self> {
+    fn of(message: &'a Message, spelling: &'a Spelling<'a>) -> Option<Self> {
         let text = text_of(message);
         let content = match &message.interrupted {
             Some(interrupted) => Some(interrupted_response(&text, interrupted).into()),
@@ -108,8 +134,9 @@ impl<'a> Assistant<'a> {
         let assistant = Self {
             role: "assistant",
             content,
+            reasoning_content: None,
             reasoning_details: reasoning.flatten().collect(),
-            tool_calls: message.tool_calls().map(Call::of).collect(),
+            tool_calls: message.tool_calls().map(|call| Call::of(call, spelling)).collect(),
         };
         let is_empty = assistant.content.is_none()
             && assistant.tool_calls.is_empty()
@@ -119,9 +146,9 @@ impl<'a> Assistant<'a> {
 }
 
 impl<'a> Call<'a> {
-    fn of(call: &'a ToolCall) -> Self {
-        let function = Function { name: &call.name, arguments: arguments_of(call) };
-        Self { id: call.id.as_str(), kind: "function", function }
+    fn of(call: &'a ToolCall, spelling: &'a Spelling<'a>) -> Self {
+        let function = Function { name: name_of(call, spelling.tools), arguments: arguments_of(call) };
+        Self { id: spelling.ids.short(&call.id), kind: "function", function }
     }
 }
 

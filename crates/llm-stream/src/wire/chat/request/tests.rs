@@ -8,6 +8,8 @@ use turnwright_core::{
 
 use super::*;
 
+mod thoughts;
+
 fn id() -> MessageId {
     MessageId::from_uuid(Default::default())
 }
@@ -193,4 +195,25 @@ fn fault_r1_12_reasoning_details_go_back_where_they_came_from() {
         { "type": "reasoning.encrypted", "data": "d" },
     ]);
     assert_eq!(sent, json!([{ "role": "assistant", "content": "done", "reasoning_details": details }]));
+}
+
+#[test]
+fn a_name_that_a_model_made_up_is_spelled_as_servers_allow() {
+    let call = |name: &str| Arc::new(assistant(vec![Part::ToolCall(ToolCall::new("c", name, "{}"))]));
+    let messages = vec![call("multi_tool_use.parallel"), call("a.tool")];
+    let sent = body(&LlmRequest { messages, tools: [tool("a.tool")].into(), system: None, ..full() });
+    let name = |at: usize| sent["messages"][at]["tool_calls"][0]["function"]["name"].clone();
+    assert_eq!((name(0), name(1)), (json!("multi_tool_use_parallel"), json!("a.tool")));
+}
+
+#[test]
+fn ids_that_are_too_long_for_the_format_are_shortened_alike_in_call_and_result() {
+    let calls = ["x".repeat(41), "y".repeat(40)].map(|id| ToolCall::new(id, "t", "{}"));
+    let mut history = vec![assistant(calls.iter().cloned().map(Part::ToolCall).collect())];
+    history.extend(calls.iter().map(|call| Message::tool(id(), ToolResult::ok(call, "r"))));
+    let sent = messages(history);
+    let asked = [0, 1].map(|at: usize| sent[0]["tool_calls"][at]["id"].clone());
+    let answered = [1, 2].map(|at: usize| sent[at]["tool_call_id"].clone());
+    assert_eq!(asked, [json!("call_long"), json!("y".repeat(40))]);
+    assert_eq!(answered, asked);
 }

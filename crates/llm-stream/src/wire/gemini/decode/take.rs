@@ -1,22 +1,20 @@
 //! What the parts of a chunk mean for the answer.
 
-use serde_json::{Map, Value, json, value::RawValue};
+use serde_json::{json, value::RawValue};
 use turnwright_core::{ErrorInfo, ErrorKind, RetryAdvice};
 
 use super::{
     super::{
-        chunk::{Candidate, Chunk, Content, Feedback, FunctionCall, PartChunk},
+        chunk::{Candidate, Chunk, Feedback, FunctionCall},
         finish::finish_reason,
         kept::Kept,
+        part::PartChunk,
     },
     State,
 };
 use crate::{
     LlmEvent, StreamItem,
-    wire::{
-        list::{MAX_LIST_ITEMS, too_long, too_many},
-        text::nonempty,
-    },
+    wire::{list::too_long, text::nonempty},
 };
 
 impl State {
@@ -31,12 +29,11 @@ impl State {
         let head = &mut self.head;
         head.response_id = head.response_id.take().or_else(|| nonempty(chunk.response_id).map(Into::into));
         head.model = head.model.take().or_else(|| nonempty(chunk.model_version).map(Into::into));
-        if let Some(usage) = chunk.usage_metadata.and_then(|raw| self.figures.merge(raw))
+        if let Some(usage) = chunk.usage_metadata.0.and_then(|usage| self.figures.merge(usage))
             && self.usage.replace(usage) != Some(usage)
         {
             out.push(LlmEvent::UsageSnapshot(Box::new(usage)).into());
         }
-        self.listed = 0;
         for candidate in chunk.candidates.iter().flat_map(|c| c.first.iter().chain(&c.more)) {
             self.candidate(candidate, chunk.response_id, out)?;
         }
@@ -44,7 +41,7 @@ impl State {
         // What stands bare and says nothing of an answer holds nothing but an error.
         let says_nothing = chunk.candidates.is_none()
             && chunk.prompt_feedback.is_none()
-            && chunk.usage_metadata.is_none()
+            && chunk.usage_metadata.0.is_none()
             && chunk.response_id.is_none();
         if is_error || (bare && says_nothing) {
             return Err(self.head.reported(json.as_bytes()));
@@ -74,22 +71,12 @@ impl State {
         out: &mut Vec<StreamItem>,
     ) -> Result<(), ErrorInfo> {
         let before = out.len();
+        // A signature alone, which may come after the finish, is no content.
         let mut spoke = false;
-        if let Some(raw) = candidate.content.filter(|raw| raw.get().starts_with('{')) {
-            // Content of a shape that is not known has no parts.
-            let parts = match serde_json::from_str::<Content<'_>>(raw.get()) {
-                Ok(content) => content.parts.map(|list| list.0).unwrap_or_default(),
-                Err(error) => too_long(&error).map_or_else(|| Ok(Vec::new()), Err)?,
-            };
-            self.listed += parts.len();
-            if self.listed > MAX_LIST_ITEMS {
-                return Err(too_many());
-            }
-            for raw in parts {
-                spoke |= self.part(raw, out)?;
-            }
+        for part in candidate.parts() {
+            spoke |= self.part(part, out)?;
         }
-        if spoke || out.len() > before {
+        if spoke {
             // Nothing of a second answer is shown.
             self.finish.reopen(response_id).inspect_err(|_| out.truncate(before))?;
         }
@@ -101,12 +88,8 @@ impl State {
         Ok(())
     }
 
-    /// Takes a part. Returns whether it said anything that is not among the items yet.
-    fn part(&mut self, raw: &RawValue, out: &mut Vec<StreamItem>) -> Result<bool, ErrorInfo> {
-        // Odd parts are skipped.
-        let is_object = raw.get().starts_with('{');
-        let part = is_object.then(|| serde_json::from_str::<PartChunk<'_>>(raw.get()).ok()).flatten();
-        let Some(part) = part else { return Ok(false) };
+    /// Takes a part. Returns whether it said anything.
+    fn part(&mut self, part: &PartChunk<'_>, out: &mut Vec<StreamItem>) -> Result<bool, ErrorInfo> {
         let signature = nonempty(part.thought_signature);
         if let Some(function) = part.function_call {
             return match serde_json::from_str::<FunctionCall<'_>>(function.get()) {
@@ -120,16 +103,28 @@ impl State {
         let is_thought = part.thought.is_some_and(|raw| raw.get() == "true");
         match nonempty(part.text) {
             Some(text) if is_thought => thought(text.into_owned(), signature.as_deref(), out),
-            None if is_thought => thought(String::new(), signature.as_deref(), out),
             Some(text) => {
                 let bytes = text.len();
                 out.push(LlmEvent::text(text).into());
                 signed(bytes, signature.as_deref(), out);
             }
-            None if part.text.is_some() => signed(0, signature.as_deref(), out),
-            None => unknown(raw, signature.as_deref(), out),
+            None => {
+                match (part.text, is_thought) {
+                    (_, true) => thought(String::new(), signature.as_deref(), out),
+                    (Some(_), _) => signed(0, signature.as_deref(), out),
+                    (None, _) => match part.unknown() {
+                        // Such as code that the server ran: only it can read it again.
+                        Some(whole) => {
+                            out.push(Kept::Part(&whole).delta(String::new()));
+                            return Ok(true);
+                        }
+                        None => signed(0, signature.as_deref(), out),
+                    },
+                }
+                return Ok(false);
+            }
         }
-        Ok(false)
+        Ok(true)
     }
 }
 
@@ -144,16 +139,6 @@ fn thought(text: String, signature: Option<&str>, out: &mut Vec<StreamItem>) {
 /// Keeps the signature of so many bytes of text.
 fn signed(bytes: usize, signature: Option<&str>, out: &mut Vec<StreamItem>) {
     out.extend(signature.map(|signature| Kept::Text { bytes, signature }.delta(String::new())));
-}
-
-/// Keeps a part of a kind that is not known, such as code that the server ran: only it can read it again.
-fn unknown(raw: &RawValue, signature: Option<&str>, out: &mut Vec<StreamItem>) {
-    let whole: Map<String, Value> = serde_json::from_str(raw.get()).unwrap_or_default();
-    let says_more = whole.iter().any(|(name, value)| name != "thoughtSignature" && !value.is_null());
-    match says_more {
-        true => out.push(Kept::Part(&whole).delta(String::new())),
-        false => signed(0, signature, out),
-    }
 }
 
 fn odd_call() -> ErrorInfo {

@@ -8,7 +8,6 @@ use crate::{Assembler, Finish, LlmEvent, LlmResponse, ToolProgress, classify::Se
 
 mod calls;
 mod endings;
-mod random;
 
 fn decode_with<'a>(
     mut decoder: GeminiDecoder,

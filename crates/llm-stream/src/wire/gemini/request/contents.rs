@@ -177,15 +177,30 @@ fn seen(image: &ImageRef) -> Piece<'_> {
     let uri = image.uri.as_str();
     let media_type = image.media_type.as_deref();
     if let Some((kind, data)) = uri.strip_prefix("data:").and_then(|rest| rest.split_once(";base64,")) {
-        let kind = Some(kind).filter(|kind| !kind.is_empty()).or(media_type);
+        // Its parameters are no part of the type.
+        let kind = kind.split(';').next().filter(|kind| !kind.is_empty()).or(media_type);
         return Piece::Data { media_type: kind.unwrap_or("image/png"), data };
     }
     if ["http://", "https://", "gs://"].iter().any(|scheme| uri.starts_with(scheme)) {
-        return Piece::Link { media_type, uri };
+        return Piece::Link { media_type: media_type.or_else(|| media_type_of(uri)), uri };
     }
     match uri.starts_with("data:") {
         // Data in a spelling that the format does not know is no name.
         true => Piece::words("[an image that cannot be sent]".into()),
         false => Piece::words(format!("[image {uri}]").into()),
     }
+}
+
+/// The media type that the ending of a link tells: servers want one.
+fn media_type_of(uri: &str) -> Option<&'static str> {
+    let path = uri.split(['?', '#']).next()?;
+    Some(match path.rsplit_once('.')?.1.to_ascii_lowercase().as_str() {
+        "png" => "image/png",
+        "jpg" | "jpeg" => "image/jpeg",
+        "webp" => "image/webp",
+        "gif" => "image/gif",
+        "heic" => "image/heic",
+        "heif" => "image/heif",
+        _ => return None,
+    })
 }

@@ -190,7 +190,15 @@ fn images_go_as_data_or_links_or_words() {
             image("data:;base64,AA==", Some("image/gif")),
             json!({ "inlineData": { "mimeType": "image/gif", "data": "AA==" } }),
         ),
+        (
+            image("data:image/png;name=a;base64,AA==", None),
+            json!({ "inlineData": { "mimeType": "image/png", "data": "AA==" } }),
+        ),
         (image("gs://b/i", None), json!({ "fileData": { "fileUri": "gs://b/i" } })),
+        (
+            image("https://x/i.JPG?size=9", None),
+            json!({ "fileData": { "mimeType": "image/jpeg", "fileUri": "https://x/i.JPG?size=9" } }),
+        ),
         (image("data:image/svg+xml,<svg/>", None), json!({ "text": "[an image that cannot be sent]" })),
     ];
     for (image, expected) in images {

@@ -1,22 +1,22 @@
 //! What begins, goes on and ends in a block.
 
+use std::borrow::Cow;
+
 use serde_json::value::RawValue;
 use turnwright_core::{ErrorInfo, ErrorKind};
 
 use super::{
     super::{
         blocks::Kind,
-        event::{RawBlock, RawDelta},
+        event::{Event, RawBlock},
         reasoning::redacted,
     },
     State,
+    alike::Piece,
 };
 use crate::{
     LlmEvent, StreamItem,
-    wire::{
-        events::object,
-        text::{nonempty, text_of},
-    },
+    wire::{events::object, text::text_of},
 };
 
 impl State {
@@ -36,14 +36,14 @@ impl State {
         match &*block.kind.and_then(text_of).unwrap_or_default() {
             "text" => {
                 self.blocks.begin(index, Kind::Text)?;
-                self.text(block.text, out);
+                self.text(words(block.text), out);
             }
             "thinking" => {
                 let kind = self.blocks.think(raw);
                 self.blocks.begin(index, kind)?;
                 if let Kind::Thinking(number) = kind {
-                    self.thought(number, block.thinking, out);
-                    self.sign(number, block.signature)?;
+                    self.thought(number, words(block.thinking), out);
+                    self.sign(number, &words(block.signature))?;
                 }
             }
             "redacted_thinking" => {
@@ -61,32 +61,57 @@ impl State {
 
     pub(super) fn block_delta(
         &mut self,
-        index: Option<u64>,
-        delta: Option<&RawValue>,
+        event: &Event<'_>,
+        json: &str,
         out: &mut Vec<StreamItem>,
     ) -> Result<(), ErrorInfo> {
-        let delta: RawDelta<'_> = object(delta).unwrap_or_default();
-        let kind = delta.kind.and_then(text_of).unwrap_or_default();
+        let delta = event.delta.0.unwrap_or_default();
+        let Some(piece) = Piece::of(&delta.kind.and_then(text_of).unwrap_or_default()) else { return Ok(()) };
+        let raw = match piece {
+            Piece::Text => delta.text,
+            Piece::Thinking => delta.thinking,
+            Piece::Signature => delta.signature,
+            Piece::Arguments => delta.partial_json,
+        };
+        let text = match (piece, raw) {
+            // A string, or the JSON itself where a server forgot to make it one.
+            (Piece::Arguments, Some(raw)) if raw.get() != "null" => {
+                text_of(raw).unwrap_or_else(|| raw.get().into())
+            }
+            (_, raw) => words(raw),
+        };
+        self.piece(event.index.0, piece, text, out)?;
+        if event.kind.is_some() {
+            self.alike.learn(json, event.index.0, piece, raw);
+        }
+        Ok(())
+    }
+
+    /// Takes a piece of a block.
+    pub(super) fn piece(
+        &mut self,
+        index: Option<u64>,
+        piece: Piece,
+        text: Cow<'_, str>,
+        out: &mut Vec<StreamItem>,
+    ) -> Result<(), ErrorInfo> {
         let block = match self.blocks.find(index) {
             Some(block) => block,
-            None => self.implied(index, &kind, out)?,
+            None => self.implied(index, piece, out)?,
         };
-        match (&*kind, block) {
+        match (piece, block) {
             (_, Kind::Other) => {}
-            ("text_delta", Kind::Text) => self.text(delta.text, out),
-            ("thinking_delta", Kind::Thinking(number)) => self.thought(number, delta.thinking, out),
-            ("signature_delta", Kind::Thinking(number)) => self.sign(number, delta.signature)?,
-            ("input_json_delta", Kind::Call(call)) => {
-                let is_said = self.calls.piece(call, delta.partial_json, out)?;
+            (Piece::Text, Kind::Text) => self.text(text, out),
+            (Piece::Thinking, Kind::Thinking(number)) => self.thought(number, text, out),
+            (Piece::Signature, Kind::Thinking(number)) => self.sign(number, &text)?,
+            (Piece::Arguments, Kind::Call(call)) => {
+                let is_said = self.calls.piece(call, text, out)?;
                 if is_said {
                     self.heard();
                 }
             }
-            ("text_delta" | "thinking_delta" | "input_json_delta", _) => {
-                return Err(misplaced(&kind));
-            }
-            // Citations, and what came later than we.
-            _ => {}
+            (Piece::Signature, _) => {}
+            _ => return Err(misplaced(piece)),
         }
         Ok(())
     }
@@ -95,17 +120,17 @@ impl State {
     fn implied(
         &mut self,
         index: Option<u64>,
-        kind: &str,
+        piece: Piece,
         out: &mut Vec<StreamItem>,
     ) -> Result<Kind, ErrorInfo> {
-        let block = match kind {
-            "text_delta" => Kind::Text,
-            "thinking_delta" => {
+        let block = match piece {
+            Piece::Text => Kind::Text,
+            Piece::Thinking => {
                 out.extend(self.blocks.seal());
                 self.blocks.think(None)
             }
-            "input_json_delta" => return Err(misplaced(kind)),
-            _ => return Ok(Kind::Other),
+            Piece::Arguments => return Err(misplaced(piece)),
+            Piece::Signature => return Ok(Kind::Other),
         };
         self.blocks.begin(index, block)?;
         Ok(block)
@@ -119,24 +144,24 @@ impl State {
         }
     }
 
-    fn text(&mut self, text: Option<&RawValue>, out: &mut Vec<StreamItem>) {
-        if let Some(text) = nonempty(text) {
+    fn text(&mut self, text: Cow<'_, str>, out: &mut Vec<StreamItem>) {
+        if !text.is_empty() {
             self.heard();
             out.extend(self.blocks.seal());
             out.push(LlmEvent::text(text).into());
         }
     }
 
-    fn thought(&mut self, block: u64, text: Option<&RawValue>, out: &mut Vec<StreamItem>) {
-        if let Some(text) = nonempty(text) {
+    fn thought(&mut self, block: u64, text: Cow<'_, str>, out: &mut Vec<StreamItem>) {
+        if !text.is_empty() {
             self.heard();
             out.extend(self.blocks.thought(block));
             out.push(LlmEvent::reasoning(text).into());
         }
     }
 
-    fn sign(&mut self, block: u64, piece: Option<&RawValue>) -> Result<(), ErrorInfo> {
-        nonempty(piece).map_or(Ok(()), |piece| self.blocks.sign(block, &piece))
+    fn sign(&mut self, block: u64, piece: &str) -> Result<(), ErrorInfo> {
+        if piece.is_empty() { Ok(()) } else { self.blocks.sign(block, piece) }
     }
 
     /// Notes that something of the answer came: it has begun, and is not finished.
@@ -146,7 +171,12 @@ impl State {
     }
 }
 
-fn misplaced(kind: &str) -> ErrorInfo {
-    let message = format!("a piece of the kind {kind} came for a block that holds no such thing");
+/// The text in a value; none where there is no string.
+fn words(raw: Option<&RawValue>) -> Cow<'_, str> {
+    raw.and_then(text_of).unwrap_or_default()
+}
+
+fn misplaced(piece: Piece) -> ErrorInfo {
+    let message = format!("a piece of the kind {} came for a block that holds no such thing", piece.word());
     ErrorInfo::new(ErrorKind::Protocol, message)
 }

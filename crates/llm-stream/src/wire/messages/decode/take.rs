@@ -27,7 +27,7 @@ impl State {
         out: &mut Vec<StreamItem>,
     ) -> Result<(), ErrorInfo> {
         match kind {
-            "content_block_delta" => self.block_delta(event.index.0, event.delta, out),
+            "content_block_delta" => self.block_delta(event, json, out),
             "content_block_start" => self.block_start(event.index.0, event.content_block, out),
             "content_block_stop" => {
                 self.block_stop(event.index.0, out);
@@ -35,8 +35,7 @@ impl State {
             }
             "message_start" => self.message_start(event.message, out),
             "message_delta" => {
-                let delta: RawMessage<'_> = object(event.delta).unwrap_or_default();
-                self.describe(&delta, out);
+                self.describe(&event.delta.0.unwrap_or_default().message(), out);
                 self.count(event.usage, out);
                 Ok(())
             }
@@ -77,6 +76,9 @@ impl State {
 
     /// Takes an answer as far as it is there: its head, or all of it.
     fn message(&mut self, message: &RawMessage<'_>, out: &mut Vec<StreamItem>) -> Result<(), ErrorInfo> {
+        if let Some(model) = nonempty(message.model) {
+            self.blocks.answered_by(&model);
+        }
         let blocks = message.content.map_or(Ok(Vec::new()), items_of)?;
         for block in blocks {
             self.block_start(None, Some(block), out)?;

@@ -12,7 +12,6 @@ use crate::{
 mod calls;
 mod endings;
 mod limits;
-mod random;
 mod thoughts;
 
 fn decode_with<'a>(

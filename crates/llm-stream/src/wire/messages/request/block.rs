@@ -66,9 +66,22 @@ impl<'a> turns::Block<'a> for Block<'a> {
         (!text.trim().is_empty()).then_some(Self::Text { text })
     }
 
+    /// Takes blanks off the end of text.
+    fn trim_end(&mut self) {
+        if let Self::Text { text } = self {
+            let length = text.trim_end().len();
+            match text {
+                Cow::Borrowed(text) => *text = &text[..length],
+                Cow::Owned(text) => text.truncate(length),
+            }
+        }
+    }
+
     /// An image the server can read, or its name in words.
     fn image(image: &'a ImageRef) -> Self {
         if let Some((media_type, data)) = inline_image(image) {
+            // A wrong name in wide use, which servers refuse.
+            let media_type = if media_type == "image/jpg" { "image/jpeg" } else { media_type };
             return Self::Image { source: Source::Base64 { media_type, data } };
         }
         if image.uri.starts_with("data:") {
@@ -96,7 +109,9 @@ impl<'a> turns::Block<'a> for Block<'a> {
 
     fn result(result: &'a ToolResult, ids: &Ids<'_>) -> Self {
         let content = if result.images.is_empty() {
-            Content::Words(result.content.as_str().into())
+            // Servers refuse a failure that says nothing.
+            let is_silent = result.error.is_some() && result.content.trim().is_empty();
+            Content::Words(if is_silent { "The call failed." } else { result.content.as_str() }.into())
         } else {
             let text = Self::text(result.content.as_str());
             Content::Blocks(text.into_iter().chain(result.images.iter().map(Self::image)).collect())

@@ -1,6 +1,6 @@
 //! What a line means for the answer.
 
-use serde_json::{Map, value::RawValue};
+use serde_json::{Map, Value, json, value::RawValue};
 use turnwright_core::{ErrorInfo, ErrorKind, TokenUsage, ToolCall};
 
 use super::{
@@ -15,7 +15,6 @@ use crate::{
     wire::{
         finish::is_cut,
         limits::{MAX_ARGUMENT_BYTES, MAX_CALLS, MAX_LABEL_BYTES},
-        list::too_long,
         text::{nonempty, text_of},
     },
 };
@@ -28,23 +27,22 @@ impl State {
         json: &str,
         out: &mut Vec<StreamItem>,
     ) -> Result<(), ErrorInfo> {
-        let message = line.message.filter(|raw| raw.get().starts_with('{'));
+        let message = line.message.0.as_ref();
         let is_answer = message.is_some() || line.response.is_some() || line.done.is_some();
         let is_error = line.error.is_some_and(|raw| !matches!(raw.get(), "null" | "false" | "\"\""));
         // What comes first and is nothing of an answer holds nothing but an error.
         if is_error || !(is_answer || self.began) {
             return Err(self.head.reported(json.as_bytes()));
         }
+        if !is_answer && let Some(error) = misnamed_error(json) {
+            return Err(self.head.reported(error.to_string().as_bytes()));
+        }
         self.began = true;
         self.head.model = self.head.model.take().or_else(|| nonempty(line.model).map(Into::into));
         self.thought(line.thinking, out);
         self.said(line.response, out);
-        if let Some(raw) = message {
-            match serde_json::from_str::<Message<'_>>(raw.get()) {
-                Ok(message) => self.message(&message, out)?,
-                // A message of a shape that is not known says nothing.
-                Err(error) => too_long(&error).map_or(Ok(()), Err)?,
-            }
+        if let Some(message) = message {
+            self.message(message, out)?;
         }
         self.usage(line, out);
         if line.done.is_some_and(|raw| raw.get() == "true") {
@@ -56,7 +54,7 @@ impl State {
     fn message(&mut self, message: &Message<'_>, out: &mut Vec<StreamItem>) -> Result<(), ErrorInfo> {
         self.thought(message.thinking, out);
         self.said(message.content, out);
-        for raw in message.tool_calls.iter().flat_map(|calls| &calls.0) {
+        for raw in &message.tool_calls.0 {
             self.call(raw, out)?;
         }
         Ok(())
@@ -140,10 +138,11 @@ impl State {
 
     fn close(&mut self, raw_reason: Option<String>, out: &mut Vec<StreamItem>) {
         let reason = match raw_reason.as_deref() {
-            // Calls that are there count, not the label. Older servers give no reason.
-            None | Some("stop") if self.calls > 0 => FinishReason::ToolCalls,
-            None | Some("stop") => FinishReason::Stop,
+            // Calls that are there count, not the label. Older servers give no reason, others the words of other formats.
+            None | Some("stop" | "tool_calls") if self.calls > 0 => FinishReason::ToolCalls,
+            None | Some("stop" | "tool_calls") => FinishReason::Stop,
             Some("length") => FinishReason::Length,
+            Some("content_filter") => FinishReason::ContentFilter,
             Some(_) => FinishReason::Other,
         };
         // Thoughts that were cut go back to no provider.
@@ -152,6 +151,15 @@ impl State {
         }
         self.head.finish(reason, raw_reason, out);
     }
+}
+
+/// The error in a line whose only field is named after it, such as `error parsing tool call`: so one version of the server
+/// says that it could not read the model's call.
+fn misnamed_error(json: &str) -> Option<Value> {
+    let fields: Map<String, Value> = serde_json::from_str(json).ok()?;
+    let (name, words) = fields.into_iter().next()?;
+    name.starts_with("error ")
+        .then(|| json!({ "error": format!("{name}: {}", words.as_str().unwrap_or_default()) }))
 }
 
 /// Arguments are an object; some servers make a string of it. No arguments may be left out.

@@ -8,7 +8,6 @@ use crate::{Assembler, Finish, FinishReason, LlmEvent, LlmResponse, ToolProgress
 
 mod calls;
 mod endings;
-mod random;
 
 fn decode_with<'a>(
     mut decoder: OllamaDecoder,

@@ -31,7 +31,7 @@ impl State {
     ) -> Result<(), ErrorInfo> {
         let Some(item) = object::<RawItem<'_>>(raw) else { return Ok(()) };
         let id = item.id.and_then(text_of).unwrap_or_default();
-        let kind = Kind::of(&nonempty(item.kind).unwrap_or_default());
+        let kind = self.kind_of(&item);
         let at = self.begin(kind, Labels { id: &id, index: labels.index })?;
         self.describe_call(at, &item, out)
     }
@@ -46,14 +46,22 @@ impl State {
         let Some(item) = object::<RawItem<'_>>(Some(raw)) else { return Ok(()) };
         let id = item.id.and_then(text_of).unwrap_or_default();
         let labels = Labels { id: &id, index };
-        let kind = Kind::of(&nonempty(item.kind).unwrap_or_default());
+        let kind = self.kind_of(&item);
         let at = match self.items.find(labels) {
             Some(at) if self.items.get(at).kind == kind && self.is_open_or_same(at, labels, &item) => at,
             // Its begin did not say what it is.
             Some(at) if self.items.becomes(at, kind, labels) => at,
-            _ => self.begin(kind, labels)?,
+            _ => self.unlabelled_or_new(kind, labels)?,
         };
         self.complete(at, &item, raw, out)
+    }
+
+    /// What an item is. A call of a custom tool that the request does not have is one that the server answers itself.
+    fn kind_of(&self, item: &RawItem<'_>) -> Kind {
+        match Kind::of(&nonempty(item.kind).unwrap_or_default()) {
+            Kind::Custom if !self.tools.may_have(&nonempty(item.name).unwrap_or_default()) => Kind::Other,
+            kind => kind,
+        }
     }
 
     /// Whether the end of an item is that of this one. Of one that has ended, only if the server repeats itself.
@@ -75,17 +83,22 @@ impl State {
         let Some(item) = object::<RawItem<'_>>(Some(raw)) else { return Ok(()) };
         let id = item.id.and_then(text_of).unwrap_or_default();
         let labels = Labels { id: &id, index: Some(index) };
-        let kind = Kind::of(&nonempty(item.kind).unwrap_or_default());
+        let kind = self.kind_of(&item);
         let call_id = nonempty(item.call_id).unwrap_or_default();
         let at = match self.items.find(labels) {
             Some(at) if self.items.get(at).kind == kind && !self.items.get(at).listed => at,
             // It came under other labels.
             _ if kind.is_call() && self.calls.has(&call_id, streamed) => return Ok(()),
             _ if !kind.is_call() && !self.items.lacks(kind, index) => return Ok(()),
-            _ => self.begin(kind, labels)?,
+            _ => self.unlabelled_or_new(kind, labels)?,
         };
         self.items.get(at).listed = true;
         self.complete(at, &item, raw, out)
+    }
+
+    /// The item that was begun by pieces without labels; else a new one.
+    fn unlabelled_or_new(&mut self, kind: Kind, labels: Labels<'_>) -> Result<usize, ErrorInfo> {
+        self.items.unlabelled(kind).map_or_else(|| self.begin(kind, labels), Ok)
     }
 
     /// Begins an item, and the call in it if it is one.
@@ -138,13 +151,19 @@ impl State {
     /// Emits what was not said of a message.
     fn message(&mut self, at: usize, item: &RawItem<'_>, out: &mut Vec<StreamItem>) -> Result<(), ErrorInfo> {
         let Some(content) = item.content else { return Ok(()) };
+        let mut texts = Vec::new();
         for (index, part) in (0..).zip(items_of(content)?) {
             let Some(part) = object::<RawPart<'_>>(Some(part)) else { continue };
             let refusal = nonempty(part.refusal);
             self.refused |= refusal.is_some();
-            if let Some(text) = nonempty(part.text).or(refusal)
-                && !self.items.has_said(at, Some(index))
-            {
+            texts.extend(nonempty(part.text).or(refusal).map(|text| (index, text)));
+        }
+        // Some servers count the parts in another way at the end than before.
+        if self.items.has_said_all(at, texts.len()) {
+            return Ok(());
+        }
+        for (index, text) in texts {
+            if !self.items.has_said(at, Some(index)) {
                 self.said = true;
                 out.push(LlmEvent::text(text).into());
             }

@@ -1,15 +1,19 @@
 //! What an event means for the answer.
 
+use std::borrow::Cow;
+
 use serde_json::value::RawValue;
 use turnwright_core::{ErrorInfo, ErrorKind};
 
 use super::{
     super::{
+        calls::arguments_of,
         event::{Event, Response},
         finish::{End, end_of},
         items::{Kind, Labels, wrong_item},
     },
     State,
+    alike::Delta,
 };
 use crate::{
     FinishReason, LlmEvent, StreamItem,
@@ -34,25 +38,22 @@ impl State {
         let id = event.item_id.and_then(text_of).unwrap_or_default();
         let labels = Labels { id: &id, index: event.output_index.0 };
         let part = event.content_index.0;
+        if let Some(delta) = Delta::of(kind) {
+            let text = match (delta, event.delta) {
+                (_, None) => None,
+                (Delta::Arguments(_), Some(raw)) => Some(arguments_of(raw)),
+                (_, Some(raw)) => text_of(raw),
+            };
+            self.delta(delta, labels, part, text.unwrap_or_default(), out)?;
+            self.alike.learn(json, event, delta, labels);
+            return Ok(());
+        }
         match kind {
-            "response.output_text.delta" => self.text(labels, part, event.delta, out),
             "response.output_text.done" => self.whole_text(labels, part, event.text, out),
-            "response.refusal.delta" => {
-                self.refused = true;
-                self.text(labels, part, event.delta, out)
-            }
             "response.refusal.done" => {
                 self.refused = true;
                 self.whole_text(labels, part, event.refusal, out)
             }
-            "response.reasoning_text.delta"
-            | "response.reasoning_summary_text.delta"
-            | "response.reasoning.delta"
-            | "response.reasoning_summary.delta" => self.thought(labels, event.delta, out),
-            "response.function_call_arguments.delta" => {
-                self.arguments(Kind::Function, labels, event.delta, out)
-            }
-            "response.custom_tool_call_input.delta" => self.arguments(Kind::Custom, labels, event.delta, out),
             "response.function_call_arguments.done" => self.whole_arguments(labels, event.arguments, out),
             "response.custom_tool_call_input.done" => self.whole_arguments(labels, event.input, out),
             "response.output_item.added" => self.item_added(labels, event.item, out),
@@ -69,7 +70,10 @@ impl State {
             | "response.failed"
             | "response.done"
             | "response.cancelled"
-            | "response.canceled" => self.ended(kind, event, event.response, out),
+            // Some put the answer there in place of round it.
+            | "response.canceled" => {
+                self.ended(kind, event, event.response.or_else(|| serde_json::from_str(json).ok()), out)
+            }
             "error" | "response.error" => Err(self.head.reported(json.as_bytes())),
             // What the server's own tools do, what is the same as in other events, and what came later than we.
             kind if kind.starts_with("response.") => Ok(()),
@@ -81,15 +85,32 @@ impl State {
         }
     }
 
+    /// Takes a piece of what the model says.
+    pub(super) fn delta(
+        &mut self,
+        delta: Delta,
+        labels: Labels<'_>,
+        part: Option<u64>,
+        text: Cow<'_, str>,
+        out: &mut Vec<StreamItem>,
+    ) -> Result<(), ErrorInfo> {
+        self.refused |= delta == Delta::Refusal;
+        match delta {
+            _ if text.is_empty() => Ok(()),
+            Delta::Text | Delta::Refusal => self.text(labels, part, text, out),
+            Delta::Thought => self.thought(labels, text, out),
+            Delta::Arguments(kind) => self.arguments(kind, labels, text, out),
+        }
+    }
+
     fn text(
         &mut self,
         labels: Labels<'_>,
         part: Option<u64>,
-        text: Option<&RawValue>,
+        text: Cow<'_, str>,
         out: &mut Vec<StreamItem>,
     ) -> Result<(), ErrorInfo> {
-        let Some(text) = nonempty(text) else { return Ok(()) };
-        let at = match self.items.find(labels) {
+        let at = match self.items.find_piece(Kind::Message, labels) {
             // All of it came with its end, before this piece.
             Some(at) if !labels.id.is_empty() && self.items.is_told(at, labels) => return Ok(()),
             Some(at) => at,
@@ -111,18 +132,17 @@ impl State {
     ) -> Result<(), ErrorInfo> {
         match self.items.find(labels) {
             Some(at) if self.items.has_said(at, part) || self.items.get(at).done => Ok(()),
-            _ => self.text(labels, part, text, out),
+            _ => nonempty(text).map_or(Ok(()), |text| self.text(labels, part, text, out)),
         }
     }
 
     fn thought(
         &mut self,
         labels: Labels<'_>,
-        text: Option<&RawValue>,
+        text: Cow<'_, str>,
         out: &mut Vec<StreamItem>,
     ) -> Result<(), ErrorInfo> {
-        let Some(text) = nonempty(text) else { return Ok(()) };
-        let at = match self.items.find(labels) {
+        let at = match self.items.find_open(labels) {
             Some(at) => at,
             None => self.items.begin(Kind::Reasoning, labels)?,
         };
@@ -138,14 +158,16 @@ impl State {
         &mut self,
         kind: Kind,
         labels: Labels<'_>,
-        piece: Option<&RawValue>,
+        piece: Cow<'_, str>,
         out: &mut Vec<StreamItem>,
     ) -> Result<(), ErrorInfo> {
-        let Some(piece) = piece else { return Ok(()) };
-        let at = match self.items.find(labels) {
+        let at = match self.items.find_piece(kind, labels) {
             Some(at) => at,
             None => self.begin(kind, labels)?,
         };
+        if self.items.get(at).kind == Kind::Other {
+            return Ok(());
+        }
         let call = self.items.get(at).call.ok_or_else(|| wrong_item("arguments"))?;
         self.said = true;
         self.calls.piece(call, piece, out)

@@ -12,7 +12,6 @@ use crate::{
 mod calls;
 mod endings;
 mod limits;
-mod random;
 mod reasoning;
 
 fn decode_with<'a>(
@@ -155,6 +154,58 @@ fn fault_r1_17_text_that_did_not_come_in_pieces_is_said_once_wherever_it_stands(
     ] });
     let body = created() + &text(0, "a") + &done(0, two);
     assert_eq!(answer(&body).text(), "ab", "the second part came only at the end");
+}
+
+#[test]
+fn text_is_not_told_twice_when_the_end_counts_its_parts_in_another_way() {
+    let late =
+        event("response.output_text.delta", json!({ "output_index": 0, "content_index": 1, "delta": "a" }));
+    let body = created()
+        + &added(0, message(""))
+        + &late
+        + &done(0, message("a"))
+        + &completed(json!([message("a")]));
+    assert_eq!(answer(&body).text(), "a");
+}
+
+#[test]
+fn pieces_without_labels_or_begin_belong_to_the_item_that_ends_after_them() {
+    let piece = |kind: &str, delta: &str| event(kind, json!({ "delta": delta }));
+    let call =
+        |id: &str| json!({ "type": "function_call", "call_id": id, "name": "f", "arguments": "{\"a\":1}" });
+    let thoughts =
+        json!({ "type": "reasoning", "id": "rs", "summary": [{ "type": "summary_text", "text": "hm" }] });
+    let pieces = [
+        piece("response.reasoning_summary_text.delta", "hm"),
+        piece("response.output_text.delta", "a"),
+        piece("response.function_call_arguments.delta", "{\"a\":1}"),
+        piece("response.function_call_arguments.delta", "{\"a\":1}"),
+    ];
+    let output = [thoughts, message("a"), call("c1"), call("c2")];
+    let ends = (0..).zip(&output).map(|(index, item)| done(index, item.clone()));
+    let each: String = pieces.iter().cloned().zip(ends).map(|(piece, end)| piece + &end).collect();
+    let some = pieces[..3].concat();
+    for (body, output) in [
+        (each.clone() + &completed(json!([])), &output[..]),
+        (each + &completed(json!(output)), &output[..]),
+        (some + &completed(json!(&output[..3])), &output[..3]),
+    ] {
+        let response = answer(&(created() + &body));
+        assert_eq!((response.text().as_str(), response.reasoning().as_str()), ("a", "hm"), "{body}");
+        let calls: Vec<_> =
+            response.tool_calls().map(|call| (call.id.as_str(), call.arguments.as_str())).collect();
+        let expected = [("c1", "{\"a\":1}"), ("c2", "{\"a\":1}")];
+        assert_eq!((calls.as_slice(), &response.error), (&expected[..output.len() - 2], &None), "{body}");
+    }
+}
+
+#[test]
+fn the_answer_may_stand_in_the_last_event_in_place_of_round_it() {
+    let end = json!({ "id": "r", "model": "m2", "status": "incomplete", "incomplete_details": { "reason": "max_output_tokens" },
+        "usage": { "output_tokens": 3 }, "output": [message("a")] });
+    let response = answer(&event("response.incomplete", end));
+    assert_eq!((response.text().as_str(), response.usage.output_tokens), ("a", Some(3)));
+    assert_eq!((response.finish_reason, response.model.as_deref()), (Some(FinishReason::Length), Some("m2")));
 }
 
 #[test]

@@ -31,7 +31,7 @@ fn assistant(parts: Vec<Part>) -> Message {
 }
 
 fn said(text: &str) -> Value {
-    json!({ "type": "message", "role": "assistant", "status": "completed",
+    json!({ "type": "message", "id": "msg_1", "role": "assistant", "status": "completed",
         "content": [{ "type": "output_text", "text": text, "annotations": [] }] })
 }
 
@@ -113,6 +113,32 @@ fn extra_fields_come_last_and_win() {
 }
 
 #[test]
+fn a_model_that_does_not_reason_is_not_asked_for_its_reasoning() {
+    for (model, asked) in [
+        ("gpt-4o-mini", false),
+        ("openai/gpt-4.1", false),
+        ("gpt-5-chat-latest", false),
+        ("gpt-5-mini", true),
+        ("o4-mini", true),
+        ("my-deployment", true),
+    ] {
+        let body = body(&LlmRequest { model: model.into(), ..full() });
+        assert_eq!(body.get("include").is_some(), asked, "{model}");
+    }
+}
+
+#[test]
+fn every_message_of_the_model_has_an_id_which_strict_servers_demand() {
+    let answer =
+        || assistant(vec![Part::text("a"), Part::ToolCall(ToolCall::new("c", "t", "{}")), Part::text("b")]);
+    let mut cut = assistant(vec![]);
+    cut.interrupted = Some(Interrupted { reason: "error".into(), pending_tools: vec![] });
+    let sent = input_of(vec![answer(), Message::user(id(), "u"), cut, answer()]);
+    let ids = sent.as_array().unwrap().iter().filter_map(|item| item.get("id")?.as_str());
+    assert_eq!(ids.collect::<Vec<_>>(), ["msg_1", "msg_2", "msg_3", "msg_4", "msg_5"]);
+}
+
+#[test]
 fn without_tools_there_is_no_choice_and_auto_says_nothing() {
     let request = LlmRequest { tools: [].into(), ..full() };
     assert_eq!(body(&request).get("tool_choice"), None);
@@ -187,9 +213,16 @@ fn an_interrupted_answer_says_so_once_and_is_escaped() {
     let expected = r#"<interrupted_response reason="error"></interrupted_response>"#;
     message.interrupted = Some(Interrupted { reason: "error".into(), pending_tools: vec![] });
     message.parts = vec![call];
-    assert_eq!(input_of(vec![message.clone()]), json!([called("c", "{}"), said(expected)]));
+    assert_eq!(input_of(vec![message.clone()]), json!([said(expected), called("c", "{}")]));
     message.parts = vec![];
     assert_eq!(input_of(vec![message]), json!([said(expected)]));
+}
+
+#[test]
+fn nothing_stands_between_the_calls_of_another_format_and_their_results() {
+    let call = |id: &str| Part::ToolCall(ToolCall::new(id, "t", "{}"));
+    let answer = assistant(vec![call("c1"), Part::text("a"), call("c2")]);
+    assert_eq!(input_of(vec![answer]), json!([said("a"), called("c1", "{}"), called("c2", "{}")]));
 }
 
 #[test]
@@ -254,4 +287,19 @@ fn ids_that_are_too_long_for_the_format_are_shortened_alike_in_call_and_result()
     assert_eq!(ids(&sent), ["call_long", &fits, "call_long_2", "call_long", &fits, "call_long_2"]);
     messages.push(assistant(vec![Part::ToolCall(ToolCall::new("z".repeat(99), "t", "{}"))]));
     assert_eq!(ids(&input_of(messages))[..6], ids(&sent), "a longer history begins as before");
+}
+
+#[test]
+fn a_name_that_a_model_made_up_is_spelled_as_the_format_allows() {
+    let call = |name: &str| Arc::new(assistant(vec![Part::ToolCall(ToolCall::new("c", name, "{}"))]));
+    let mut request = full();
+    Arc::make_mut(&mut Arc::make_mut(&mut request.tools)[0]).name = "a.tool".into();
+    request.messages = vec![call("multi_tool_use.parallel"), call("a.tool"), call("")];
+    let names = body(&request)["input"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|item| item["name"].clone())
+        .collect::<Vec<_>>();
+    assert_eq!(names, ["multi_tool_use_parallel", "a.tool", "_"]);
 }

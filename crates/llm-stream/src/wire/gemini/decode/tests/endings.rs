@@ -177,3 +177,28 @@ fn secrets_are_taken_out_of_errors() {
     let response = assemble(decode_with(decoder, [sse(&[error]).as_bytes()]));
     assert!(!response.error.unwrap().message.contains("hunter2"));
 }
+
+#[test]
+fn a_signature_alone_does_not_reopen_a_finished_answer() {
+    let text = chunk(&json!([{ "text": "a" }]), Some("STOP"));
+    for last in [json!([{ "text": "", "thoughtSignature": "s" }]), json!([{ "thoughtSignature": "s" }])] {
+        let response = answer(&sse(&[text.clone(), chunk(&last, None)]));
+        assert_eq!((response.error, response.finish_reason), (None, Some(FinishReason::Stop)));
+        assert_eq!(response.parts.len(), 2, "and it is kept: {:?}", response.parts);
+    }
+    let response = answer(&sse(&[text, chunk(&json!([{ "executableCode": { "code": "x" } }]), None)]));
+    assert_eq!(response.error.map(|e| e.kind), Some(ErrorKind::Truncated), "code is more than that");
+}
+
+#[test]
+fn a_bad_reason_is_not_lost_after_a_good_one() {
+    for (later, reason) in
+        [("MALFORMED_FUNCTION_CALL", FinishReason::Other), ("SAFETY", FinishReason::ContentFilter)]
+    {
+        let first = chunk(&json!([{ "functionCall": { "name": "f" } }]), Some("STOP"));
+        let last = json!({ "candidates": [{ "finishReason": later }], "responseId": "r" });
+        let response = answer(&sse(&[first, last]));
+        assert_eq!(response.finish_reason, Some(reason), "{later}");
+        assert!(response.calls_may_run().is_err());
+    }
+}

@@ -152,3 +152,14 @@ fn fault_e25_a_second_answer_in_the_stream_is_an_error() {
     assert_eq!(error_kind(&(started() + &other)), ErrorKind::Protocol);
     assert_eq!(answer(&(started() + &said("a"))).text(), "a", "while nothing was said it is the same");
 }
+
+#[test]
+fn fault_e5_a_ping_may_say_what_it_likes() {
+    let pings = "event: ping\ndata: pong\n\nevent: heartbeat\ndata: 7\n\nevent: keepalive\ndata\n\n";
+    let body = started()
+        + pings
+        + &event("message_delta", json!({ "delta": { "stop_reason": "end_turn" } }))
+        + pings;
+    let response = answer(&body);
+    assert_eq!((response.error, response.finish_reason), (None, Some(FinishReason::Stop)));
+}

@@ -93,3 +93,19 @@ fn histories_of_other_formats_are_taken() {
     let response = json!({ "object": "response", "status": "completed", "output": output });
     assert_eq!(again(heard(ResponsesDecoder::new("p"), &response.to_string())), json!("x"));
 }
+
+#[test]
+fn thoughts_of_a_server_that_signs_none_go_back_to_it() {
+    let said = |model: &str| {
+        let message = json!({ "type": "message", "id": "r", "model": model, "stop_reason": "end_turn",
+            "content": [{ "type": "thinking", "thinking": "hm", "signature": "" }, { "type": "text", "text": "x" }] });
+        heard(MessagesDecoder::new("p"), &message.to_string())
+    };
+    let kept = json!([{ "type": "thinking", "thinking": "hm", "signature": "" }, words("x")]);
+    assert_eq!(sent(vec![user("a"), said("deepseek-chat")])[1]["content"], kept);
+    assert_eq!(
+        sent(vec![user("a"), said("claude-opus-5")])[1]["content"],
+        "x",
+        "it signs, so these were cut"
+    );
+}

@@ -157,3 +157,34 @@ fn an_interrupted_answer_says_so_once_and_is_escaped() {
     message.parts = vec![];
     assert_eq!(heard(&message), turn("assistant", expected.into()));
 }
+
+#[test]
+fn what_servers_refuse_for_its_blanks_or_its_name_is_mended() {
+    let messages =
+        vec![user("a"), assistant(vec![Part::text("x \n")]), user("b"), assistant(vec![Part::text("y \n")])];
+    let sent = sent(messages);
+    assert_eq!(
+        (&sent[1]["content"], &sent[3]["content"]),
+        (&json!("x \n"), &json!("y")),
+        "only the last one"
+    );
+
+    let silent = ToolResult::error(&call("c"), ErrorInfo::new(ErrorKind::ToolFailed, " "));
+    let sent = self::sent(vec![user("a"), calls(&["c"]), Message::tool(id(), silent)]);
+    let failed =
+        json!({ "type": "tool_result", "tool_use_id": "c", "content": "The call failed.", "is_error": true });
+    assert_eq!(sent[2]["content"], json!([failed]));
+
+    let jpg = Message::new(id(), Role::User, vec![Part::Image(image("data:image/jpg;base64,AA"))]);
+    assert_eq!(self::sent(vec![jpg])[0]["content"][0]["source"]["media_type"], "image/jpeg");
+}
+
+#[test]
+fn a_budget_for_thoughts_is_below_the_figure_for_all_unless_the_request_says_another() {
+    let extra = serde_json::from_value(json!({ "thinking": { "type": "enabled", "budget_tokens": 16_000 } }))
+        .unwrap();
+    let mut request = LlmRequest { extra, max_output_tokens: None, ..full() };
+    assert_eq!(body(&request)["max_tokens"], 16_000 + DEFAULT_MAX_TOKENS);
+    request.max_output_tokens = Some(9);
+    assert_eq!(body(&request)["max_tokens"], 9);
+}

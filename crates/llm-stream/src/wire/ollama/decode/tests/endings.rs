@@ -7,6 +7,8 @@ fn every_reason_has_a_meaning_and_keeps_its_word() {
     for (raw, reason) in [
         ("stop", FinishReason::Stop),
         ("length", FinishReason::Length),
+        ("tool_calls", FinishReason::Stop),
+        ("content_filter", FinishReason::ContentFilter),
         ("load", FinishReason::Other),
         ("unload", FinishReason::Other),
         ("of a later version", FinishReason::Other),
@@ -104,4 +106,19 @@ fn secrets_are_taken_out_of_errors() {
     let body = br#"{"error":"key hunter2hunter2 is wrong"}"#;
     let response = assemble(decode_with(decoder, [&body[..]]));
     assert!(!response.error.unwrap().message.contains("hunter2"));
+}
+
+#[test]
+fn an_error_that_is_named_after_itself_is_one() {
+    let body = lines(&[said(&json!({ "content": "a" }))])
+        + "{\"error parsing tool call\":\"invalid character 'c' looking for beginning of value\"}\n";
+    let response = answer(&body);
+    let error = response.error.clone().unwrap();
+    assert_eq!((response.text().as_str(), error.kind), ("a", ErrorKind::Server));
+    assert_eq!(
+        error.message,
+        "error parsing tool call: invalid character 'c' looking for beginning of value"
+    );
+    let body = lines(&[said(&json!({ "content": "a" })), json!({ "of a later version": "x" }), done("stop")]);
+    assert_eq!(answer(&body).error, None);
 }

@@ -243,3 +243,31 @@ fn fault_r2_36_a_cut_call_does_not_run() {
         assert!(response.calls_may_run().is_err());
     }
 }
+
+#[test]
+fn custom_calls_that_the_server_answers_itself_are_skipped() {
+    let search = |input: &str| json!({ "type": "custom_tool_call", "id": "ctc", "call_id": "xs", "name": "x_keyword_search", "input": input });
+    let piece = |labels: Value| {
+        let mut fields = labels;
+        fields["delta"] = "q".into();
+        event("response.custom_tool_call_input.delta", fields)
+    };
+    let body = created()
+        + &added(0, search(""))
+        + &piece(json!({ "output_index": 0, "item_id": "ctc" }))
+        + &event("response.custom_tool_call_input.done", json!({ "output_index": 0, "input": "q" }))
+        + &done(0, search("q"))
+        + &text(1, "found")
+        + &completed(json!([search("q")]));
+    let found = |extra: Value| {
+        let extra = serde_json::from_value(extra).unwrap();
+        let request = LlmRequest { extra, ..LlmRequest::default() };
+        let response = assemble(decode_with(ResponsesDecoder::for_request("p", &request), [body.as_bytes()]));
+        assert_eq!((response.text().as_str(), response.error), ("found", None));
+        (response.parts.len(), response.finish_reason)
+    };
+    assert_eq!(found(json!({ "tools": [{ "type": "x_search" }] })), (1, Some(FinishReason::Stop)));
+    let ours = json!({ "tools": [{ "type": "custom", "name": "x_keyword_search" }] });
+    assert_eq!(found(ours), (2, Some(FinishReason::ToolCalls)));
+    assert_eq!(found(json!({})), (2, Some(FinishReason::ToolCalls)), "nobody knows whose it is");
+}
