@@ -5,7 +5,7 @@ use std::{collections::VecDeque, future::poll_fn, sync::Arc, time::Duration};
 use futures::{FutureExt, Stream, StreamExt, stream};
 use reqwest::{
     Response, StatusCode, Url,
-    header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderName, LOCATION, RETRY_AFTER},
+    header::{CONTENT_TYPE, HeaderMap, HeaderName, RETRY_AFTER},
 };
 use tokio::{sync::OwnedSemaphorePermit, time::timeout_at};
 use turnwright_core::{Clock, ErrorInfo, ErrorKind};
@@ -20,6 +20,7 @@ use crate::{
     reading::Reading,
     recording::{Asked, Cut, Ending, Tape, answered_at},
     transport::{Credentials, Transport, root_cause},
+    verdict::{Verdict, is_encoded, judge},
 };
 
 /// How long the body of a refusal may take.
@@ -131,17 +132,17 @@ impl<D: WireDecoder, M: FnOnce(Secrets) -> D> Exchange<M, D> {
             Err(_) => return self.over(limit),
         };
         self.tape.answered(&response);
-        match self.check(&response) {
-            Answer::Stream => {
+        match judge(&response) {
+            Verdict::Stream => {
                 let reading = Reading::new(response.bytes_stream(), limits);
                 self.phase = Phase::Read(reading, decoder(self.secrets.clone()));
             }
-            Answer::Wrong(error) => {
+            Verdict::Wrong(error) => {
                 let finished = || self.transport.finish_error(error.clone(), &self.secrets);
                 self.tape.end(|| Ending::NoAnswer { error: finished() });
                 self.fail(error);
             }
-            Answer::Refusal => {
+            Verdict::Refusal => {
                 let error = self.refusal(response, limits).await;
                 self.fail(error);
             }
@@ -158,41 +159,6 @@ impl<D: WireDecoder, M: FnOnce(Secrets) -> D> Exchange<M, D> {
             self.tape = recorder.begin(&self.asked, provider, &self.secrets, &body, &self.clock);
         }
         self.transport.send(to, headers, body, self.clock.now()).await.map_err(Cut::Failure)
-    }
-
-    fn check(&self, response: &Response) -> Answer {
-        let status = response.status();
-        if status.is_redirection() {
-            let error = ErrorInfo::new(ErrorKind::UnexpectedContent, redirect_message(response));
-            return Answer::Wrong(error.status(status.as_u16()));
-        }
-        let content_type = header(response, &CONTENT_TYPE).unwrap_or_default().to_ascii_lowercase();
-        let content_type = content_type.split(';').next().unwrap_or_default().trim();
-        match content_type {
-            _ if !status.is_success() => Answer::Refusal,
-            _ if is_encoded(response) => {
-                let message =
-                    "the answer is compressed, which nobody asked for; a proxy on the way may do that";
-                let error = ErrorInfo::new(ErrorKind::UnexpectedContent, message);
-                Answer::Wrong(error.status(status.as_u16()))
-            }
-            "text/html" => Answer::Refusal,
-            // JSON is an error, or an answer from a server that does not stream. The rest is how proxies and small
-            // servers label streams.
-            ""
-            | "text/event-stream"
-            | "application/json"
-            | "text/plain"
-            | "application/octet-stream"
-            | "application/stream+json"
-            | "application/x-ndjson"
-            | "application/vnd.amazon.eventstream" => Answer::Stream,
-            other => {
-                let message = format!("the answer is of the type {other}, not an event stream");
-                let error = ErrorInfo::new(ErrorKind::UnexpectedContent, message);
-                Answer::Wrong(error.status(status.as_u16()))
-            }
-        }
     }
 
     /// Reads a refusal's body, as much of it as matters and comes in time, and says what it means.
@@ -331,33 +297,5 @@ impl<D: WireDecoder, M: FnOnce(Secrets) -> D> Exchange<M, D> {
             }
             self.items.push_back(item);
         }
-    }
-}
-
-enum Answer {
-    Stream,
-    Refusal,
-    Wrong(ErrorInfo),
-}
-
-fn header<'a>(response: &'a Response, name: &HeaderName) -> Option<&'a str> {
-    response.headers().get(name).and_then(|value| value.to_str().ok())
-}
-
-/// Whether the body is compressed. None is asked for: it would wait in buffers on its way.
-fn is_encoded(response: &Response) -> bool {
-    let encodings = response.headers().get_all(CONTENT_ENCODING).iter();
-    encodings.flat_map(|value| value.as_bytes().split(|byte| *byte == b',')).any(|encoding| {
-        let encoding = encoding.trim_ascii();
-        !encoding.is_empty() && !encoding.eq_ignore_ascii_case(b"identity")
-    })
-}
-
-fn redirect_message(response: &Response) -> String {
-    let target = header(response, &LOCATION).and_then(|to| response.url().join(to).ok());
-    let target = target.as_ref().map(Url::origin).map(|origin| origin.ascii_serialization());
-    match target {
-        Some(origin) => format!("the server redirects to {origin}, which is not followed; set the base URL"),
-        None => "the server redirects, which is not followed; set the base URL".into(),
     }
 }
