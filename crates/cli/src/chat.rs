@@ -10,7 +10,7 @@ use std::{
     process::ExitCode,
 };
 
-use turnwright::{Agent, Session};
+use turnwright::{Agent, Session, llm_stream::prices::Price};
 
 use self::{
     desk::{ChatDesk, refused, unknown, unreadable},
@@ -23,7 +23,7 @@ use crate::{
     keyboard::{Keyboard, Typed, Wanted},
     output::{Look, To, error_lines, is_dumb},
     plan,
-    view::{Human, Json, Manner, View, one_line, printable},
+    view::{Human, Json, Manner, View, one_line, price_of, printable},
     watch::{Console, Heard, Leg},
 };
 
@@ -43,7 +43,8 @@ pub(crate) async fn run(global: &Global, agent: Agent, args: &ChatArgs) -> Resul
     let session = agent.new_session();
     let plan = plan::text(&agent.plan(), &approval::asked_about(&args.agent.allow)?);
     let desk = ChatDesk::new(keyboard, session.clone(), plan, args.thoughts);
-    let mut chat = Chat { console, desk, session, answers, errors, json: global.json, code: 0 };
+    let price = price_of(&agent);
+    let mut chat = Chat { console, desk, session, answers, errors, json: global.json, price, code: 0 };
     if chat.desk.keyboard.is_terminal() {
         let model = printable(&agent.plan().model).into_owned();
         chat.console.tell(&format!("{model}; /help lists the commands, Ctrl-D leaves\n")).await;
@@ -68,6 +69,7 @@ struct Chat {
     answers: Look,
     errors: Look,
     json: bool,
+    price: Option<Price>,
     /// Of the last turn.
     code: u8,
 }
@@ -138,7 +140,7 @@ impl Chat {
 
     /// One turn. Answers an exit code if the program is to end.
     async fn turn(&mut self, message: String) -> Option<u8> {
-        let manner = Manner { folds_thoughts: !self.desk.thoughts, asks: true };
+        let manner = Manner { folds_thoughts: !self.desk.thoughts, asks: true, price: self.price };
         let mut view: Box<dyn View> = match self.json {
             true => Box::new(Json::new(self.errors)),
             false => Box::new(Human::new(self.answers, self.errors, manner)),

@@ -13,7 +13,7 @@ use crate::{
     approval::{self, Cleared, Desk},
     keyboard::{Keyboard, Typed},
     output::{Look, To, style},
-    view::{Human, Json, Manner, View, counted},
+    view::{Human, Json, Manner, View, counted, price_of},
     watch::{Aside, Console, Leg, Remark},
 };
 
@@ -55,7 +55,7 @@ pub(crate) async fn turn(
         None => agent.new_session(),
     };
     let mut desk = RunDesk::open(errors.terminal && !global.json)?;
-    let manner = Manner { asks: desk.0.is_some(), ..Manner::default() };
+    let manner = Manner { asks: desk.0.is_some(), price: price_of(&agent), ..Manner::default() };
     let mut view: Box<dyn View> = match global.json {
         true => Box::new(Json::new(errors)),
         false => Box::new(Human::new(Look::of(To::Stdout, global.color), errors, manner)),

@@ -8,7 +8,9 @@ use turnwright::TurnEvent;
 
 pub(crate) use human::{Human, Manner};
 pub(crate) use json::Json;
-pub(crate) use words::{counted, ending, exposed, one_line, printable, seconds, spelled, tokens};
+pub(crate) use words::{
+    counted, ending, exposed, money, one_line, price_of, printable, seconds, spelled, tokens,
+};
 
 use crate::output::{Page, To};
 

@@ -3,9 +3,11 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
-use turnwright::{Outcome, ToolCall, ToolResult, TurnEvent, TurnEventKind, TurnFinished};
+use turnwright::{
+    Outcome, ToolCall, ToolResult, TurnEvent, TurnEventKind, TurnFinished, llm_stream::prices::Price,
+};
 
-use super::{View, counted, ending, one_line, printable, seconds, spelled, tokens};
+use super::{View, counted, ending, money, one_line, printable, seconds, spelled, tokens};
 use crate::output::{Look, Page, To, style};
 
 /// How much of a call's arguments and of its result is shown.
@@ -34,6 +36,8 @@ pub(crate) struct Manner {
     pub(crate) folds_thoughts: bool,
     /// Somebody is asked about calls that wait for a decision: this need not say so.
     pub(crate) asks: bool,
+    /// What the model's tokens cost, if that is known.
+    pub(crate) price: Option<Price>,
 }
 
 /// The text of the last model call that is on standard output.
@@ -202,6 +206,11 @@ impl Human {
         let took = took.map(|took| seconds(self.spent + took));
         let calls = counted(finished.iterations.into(), "model call");
         let mut line = format!("{}, {calls}", tokens(&finished.usage));
+        // Whether a prompt was long is not known of several calls together.
+        let price = self.manner.price.filter(|price| price.long.is_none() || finished.iterations == 1);
+        if let Some(dollars) = price.and_then(|price| price.cost(&finished.usage)) {
+            line.push_str(&format!(", about {}", money(dollars)));
+        }
         if let Some(took) = took {
             line.push_str(", ");
             line.push_str(&took);

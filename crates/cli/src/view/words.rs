@@ -2,7 +2,10 @@
 
 use std::{borrow::Cow, time::Duration};
 
-use turnwright::{ErrorKind, Outcome, TokenUsage, TurnFinished};
+use turnwright::{
+    Agent, ErrorKind, Outcome, TokenUsage, TurnFinished,
+    llm_stream::prices::{Price, Prices},
+};
 
 use crate::output::{Look, error_lines, style};
 
@@ -97,6 +100,19 @@ pub(crate) fn tokens(usage: &TokenUsage) -> String {
     format!("{} tokens in, {} out{partial}", number(usage.input_tokens), number(usage.output_tokens))
 }
 
+/// Dollars, with two digits that count.
+pub(crate) fn money(dollars: f64) -> String {
+    let digits = if dollars > 0.0 { (1.0 - dollars.log10().floor()).clamp(2.0, 8.0) as usize } else { 2 };
+    format!("${dollars:.digits$}")
+}
+
+/// What the tokens of an agent's model cost, by the table that comes along.
+pub(crate) fn price_of(agent: &Agent) -> Option<Price> {
+    let model = agent.plan().model;
+    let (provider, model) = model.split_once('/')?;
+    Prices::built_in().of(provider, model).copied()
+}
+
 /// Why a leg did not complete; nothing when it did.
 pub(crate) fn ending(finished: &TurnFinished, look: Look) -> String {
     let error = finished.error.as_ref();
@@ -154,6 +170,19 @@ fn hint(kind: ErrorKind) -> Option<&'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn small_sums_keep_two_digits() {
+        for (dollars, text) in [
+            (0.0, "$0.00"),
+            (12.5, "$12.50"),
+            (0.25, "$0.25"),
+            (0.001_234, "$0.0012"),
+            (1e-12, "$0.00000000"),
+        ] {
+            assert_eq!(money(dollars), text);
+        }
+    }
 
     #[test]
     fn text_cannot_steer_the_terminal() {

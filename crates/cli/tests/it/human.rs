@@ -77,3 +77,14 @@ fn what_a_model_writes_cannot_steer_the_notes() {
         assert!(!stderr(&output).contains('\x1b'), "{:?}", stderr(&output));
     });
 }
+
+#[test]
+fn what_a_known_model_costs_is_said_and_of_another_nothing() {
+    run(async {
+        for (model, says) in [("gpt-4o-mini", true), ("m", false)] {
+            let server = server([Reply::new().text("Hello.").usage(1_000, 100)]).await;
+            let output = ask(&server, &["hi", "--model", model]).output().await.unwrap();
+            assert_eq!(stderr(&output).contains(", about $0.00021"), says, "{}", stderr(&output));
+        }
+    });
+}

@@ -306,8 +306,8 @@ impl Leg {
     }
 }
 
-/// Whether these are a provider's words for a call it threw away (Gemini's `MALFORMED_FUNCTION_CALL`,
-/// `UNEXPECTED_TOOL_CALL` and their like): what was said before is no whole answer then.
+/// Whether these are a provider's words for a call it threw away, such as `MALFORMED_FUNCTION_CALL` and
+/// `UNEXPECTED_TOOL_CALL`: what was said before is no whole answer then.
 fn lost_call(raw_reason: Option<&str>) -> bool {
     raw_reason.is_some_and(|raw| raw.ends_with("FUNCTION_CALL") || raw.ends_with("TOOL_CALL"))
 }
