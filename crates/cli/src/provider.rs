@@ -190,7 +190,10 @@ pub(crate) fn any(names: &[&str]) -> String {
     names.join(" or ")
 }
 
-/// A variable that says something: blank ones are as good as unset.
+/// A variable that says something: blank ones are as good as unset. One that is no UTF-8 is not: it would ask another
+/// server; its wrong characters stay, and are refused.
 pub(crate) fn var(name: &str) -> Option<String> {
-    env::var(name).ok().filter(|value| !value.trim().is_empty())
+    env::var_os(name)
+        .map(|value| value.to_string_lossy().into_owned())
+        .filter(|value| !value.trim().is_empty())
 }

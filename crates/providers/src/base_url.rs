@@ -49,7 +49,12 @@ fn is_version(segment: &str) -> bool {
 /// Whether the address is this machine's own, which no proxy can reach for us.
 pub(crate) fn is_loopback(url: &Url) -> bool {
     let host = url.host_str().unwrap_or_default().trim_matches(['[', ']']);
-    host == "localhost" || host.parse::<std::net::IpAddr>().is_ok_and(|ip| ip.is_loopback())
+    let is_own = |ip: std::net::IpAddr| {
+        let ip = ip.to_canonical();
+        // That to listen on everywhere is asked here.
+        ip.is_loopback() || ip.is_unspecified()
+    };
+    host == "localhost" || host.ends_with(".localhost") || host.parse().is_ok_and(is_own)
 }
 
 #[cfg(test)]
@@ -111,6 +116,12 @@ mod tests {
             ("http://localhost:1", true),
             ("http://127.0.0.2", true),
             ("http://[::1]:8", true),
+            ("http://[::ffff:127.0.0.1]", true),
+            ("http://0.0.0.0:8080", true),
+            ("http://[::]", true),
+            ("http://box.localhost", true),
+            ("http://notlocalhost", false),
+            ("http://10.0.0.1", false),
             ("http://h", false),
         ] {
             assert_eq!(is_loopback(&endpoint(base, "", PATH).unwrap()), expected, "{base}");

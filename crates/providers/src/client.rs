@@ -38,7 +38,7 @@ impl<F: Format> HttpClient<F> {
     /// # Errors
     /// [`ErrorKind::Configuration`] when nothing is set that must be, and as [`HttpClientBuilder::build`].
     pub fn from_env() -> Result<Self, ErrorInfo> {
-        Self::from_vars(|name| std::env::var(name).ok())
+        Self::from_vars(variable)
     }
 
     /// Where requests go: the base URL with what the format adds to it, but for the model where that is a part of it.
@@ -86,6 +86,12 @@ impl<F: Format> LlmClient for HttpClient<F> {
         let clock = ctx.sources().clock.clone();
         exchange(self.0.clone(), address, clock, asked, F::body(request), decoder)
     }
+}
+
+/// A variable of the environment. One that is no UTF-8 is not taken for unset, which would ask another server: its wrong
+/// characters stay, and are refused.
+pub(crate) fn variable(name: &str) -> Option<String> {
+    std::env::var_os(name).map(|value| value.to_string_lossy().into_owned())
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use std::{collections::VecDeque, future::poll_fn, sync::Arc, time::Duration};
 use futures::{FutureExt, Stream, StreamExt, stream};
 use reqwest::{
     Response, StatusCode, Url,
-    header::{CONTENT_TYPE, HeaderMap, HeaderName, LOCATION, RETRY_AFTER},
+    header::{CONTENT_TYPE, HeaderMap, HeaderName, RETRY_AFTER},
 };
 use tokio::{sync::OwnedSemaphorePermit, time::timeout_at};
 use turnwright_core::{Clock, ErrorInfo, ErrorKind};
@@ -20,6 +20,7 @@ use crate::{
     reading::Reading,
     recording::{Asked, Cut, Ending, Tape, answered_at},
     transport::{Credentials, Transport, root_cause},
+    verdict::{Verdict, is_encoded, judge},
 };
 
 /// How long the body of a refusal may take.
@@ -35,10 +36,10 @@ pub(crate) fn exchange<D: WireDecoder + 'static>(
     body: Result<Vec<u8>, ErrorInfo>,
     decoder: impl FnOnce(Secrets) -> D + Send + 'static,
 ) -> impl Stream<Item = StreamItem> + Send + 'static {
-    let (items, decoded, secrets) = (VecDeque::new(), Vec::new(), Secrets::default());
+    let (items, decoded, secrets, key) = (VecDeque::new(), Vec::new(), Secrets::default(), None);
     let phase = Phase::Send(body.map(|body| Call { to, body, decoder }));
     let tape = Tape::default();
-    let call = Exchange { transport, clock, asked, tape, secrets, items, decoded, phase, slot: None };
+    let call = Exchange { transport, clock, asked, tape, secrets, key, items, decoded, phase, slot: None };
     stream::unfold(Box::new(call), |mut call| async move {
         loop {
             if let Some(item) = call.items.pop_front() {
@@ -60,6 +61,8 @@ struct Exchange<M, D> {
     tape: Tape,
     /// What no error may repeat.
     secrets: Secrets,
+    /// The key that went out, if a source gave it.
+    key: Option<String>,
     items: VecDeque<StreamItem>,
     /// Where the decoder writes; kept for its capacity.
     decoded: Vec<StreamItem>,
@@ -98,18 +101,25 @@ impl<D: WireDecoder, M: FnOnce(Secrets) -> D> Exchange<M, D> {
     }
 
     async fn send(&mut self, Call { to, body, decoder }: Call<M>) {
+        let began = self.clock.instant();
         match self.transport.slot().await {
             Ok(slot) => self.slot = slot,
             Err(error) => return self.fail(error),
         }
-        let headers = match self.transport.credentials(&*self.clock).await {
-            Ok(Credentials { headers, secrets }) => {
+        let total = self.transport.timeouts.total;
+        let headers = match timeout_at(began + total, self.transport.credentials(&*self.clock)).await {
+            Ok(Ok(Credentials { headers, secrets, key })) => {
                 self.secrets = secrets;
+                self.key = key;
                 headers
             }
-            Err(error) => return self.fail(error),
+            Ok(Err(error)) => return self.fail(error),
+            Err(_) => {
+                let message = format!("the API key was not there within {total:?}");
+                return self.fail(ErrorInfo::new(ErrorKind::TotalTimeout, message));
+            }
         };
-        let limits = Limits::new(self.transport.timeouts, self.clock.instant());
+        let limits = Limits::new(self.transport.timeouts, began, self.clock.instant());
         let (deadline, limit) = limits.next();
         let response = match timeout_at(deadline, self.answer(to, headers, body)).await {
             Ok(Ok(response)) => response,
@@ -122,16 +132,17 @@ impl<D: WireDecoder, M: FnOnce(Secrets) -> D> Exchange<M, D> {
             Err(_) => return self.over(limit),
         };
         self.tape.answered(&response);
-        match self.check(&response) {
-            Answer::Stream => {
+        match judge(&response) {
+            Verdict::Stream => {
                 let reading = Reading::new(response.bytes_stream(), limits);
                 self.phase = Phase::Read(reading, decoder(self.secrets.clone()));
             }
-            Answer::Wrong(error) => {
-                self.tape.end(|| Ending::Enough);
+            Verdict::Wrong(error) => {
+                let finished = || self.transport.finish_error(error.clone(), &self.secrets);
+                self.tape.end(|| Ending::NoAnswer { error: finished() });
                 self.fail(error);
             }
-            Answer::Refusal => {
+            Verdict::Refusal => {
                 let error = self.refusal(response, limits).await;
                 self.fail(error);
             }
@@ -150,46 +161,19 @@ impl<D: WireDecoder, M: FnOnce(Secrets) -> D> Exchange<M, D> {
         self.transport.send(to, headers, body, self.clock.now()).await.map_err(Cut::Failure)
     }
 
-    fn check(&self, response: &Response) -> Answer {
-        let status = response.status();
-        if status.is_redirection() {
-            let error = ErrorInfo::new(ErrorKind::UnexpectedContent, redirect_message(response));
-            return Answer::Wrong(error.status(status.as_u16()));
-        }
-        let content_type = header(response, &CONTENT_TYPE).unwrap_or_default().to_ascii_lowercase();
-        let content_type = content_type.split(';').next().unwrap_or_default().trim();
-        match content_type {
-            _ if !status.is_success() => Answer::Refusal,
-            "text/html" => Answer::Refusal,
-            // JSON is an error, or an answer from a server that does not stream. The rest is how proxies and small
-            // servers label streams.
-            ""
-            | "text/event-stream"
-            | "application/json"
-            | "text/plain"
-            | "application/octet-stream"
-            | "application/stream+json"
-            | "application/x-ndjson"
-            | "application/vnd.amazon.eventstream" => Answer::Stream,
-            other => {
-                let message = format!("the answer is of the type {other}, not an event stream");
-                let error = ErrorInfo::new(ErrorKind::UnexpectedContent, message);
-                Answer::Wrong(error.status(status.as_u16()))
-            }
-        }
-    }
-
     /// Reads a refusal's body, as much of it as matters and comes in time, and says what it means.
     async fn refusal(&mut self, response: Response, limits: Limits) -> ErrorInfo {
         let status = response.status().as_u16();
-        if response.status() == StatusCode::UNAUTHORIZED {
-            self.transport.forget_key().await;
+        // Bedrock says of a key that expired that it is forbidden.
+        if matches!(response.status(), StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) {
+            self.transport.forget_key(self.key.as_deref());
         }
         let head = response.headers().clone();
         let now = answered_at(&response).unwrap_or_else(|| self.clock.now());
         // The status is known: the words are not worth a long wait.
         let words = REFUSAL_BODY.min(self.transport.timeouts.first_byte);
         let deadline = limits.next().0.min(self.clock.instant() + words);
+        let is_encoded = is_encoded(&response);
         let mut body = Vec::new();
         let mut chunks = Box::pin(response.bytes_stream());
         loop {
@@ -204,6 +188,10 @@ impl<D: WireDecoder, M: FnOnce(Secrets) -> D> Exchange<M, D> {
             if body.len() == MAX_BODY_BYTES || self.clock.instant() >= deadline {
                 break self.tape.end(|| Ending::Enough);
             }
+        }
+        if is_encoded {
+            // Its bytes are no words; the status has to do.
+            body.clear();
         }
         let text = |name: &HeaderName| head.get(name).and_then(|value| value.to_str().ok());
         HttpFailure {
@@ -309,24 +297,5 @@ impl<D: WireDecoder, M: FnOnce(Secrets) -> D> Exchange<M, D> {
             }
             self.items.push_back(item);
         }
-    }
-}
-
-enum Answer {
-    Stream,
-    Refusal,
-    Wrong(ErrorInfo),
-}
-
-fn header<'a>(response: &'a Response, name: &HeaderName) -> Option<&'a str> {
-    response.headers().get(name).and_then(|value| value.to_str().ok())
-}
-
-fn redirect_message(response: &Response) -> String {
-    let target = header(response, &LOCATION).and_then(|to| response.url().join(to).ok());
-    let target = target.as_ref().map(Url::origin).map(|origin| origin.ascii_serialization());
-    match target {
-        Some(origin) => format!("the server redirects to {origin}, which is not followed; set the base URL"),
-        None => "the server redirects, which is not followed; set the base URL".into(),
     }
 }

@@ -9,7 +9,13 @@ use std::{
 };
 
 use crate::signing::Signer;
-use tokio::{fs::File, io::AsyncReadExt, process::Command, sync::Mutex, time::timeout};
+use tokio::{
+    fs::{self, File},
+    io::AsyncReadExt,
+    process::Command,
+    sync::Mutex,
+    time::timeout,
+};
 use turnwright_core::{Clock, ErrorInfo, ErrorKind, clock::Instant};
 
 /// A key is shorter than this, in bytes.
@@ -48,13 +54,15 @@ pub(crate) enum Source {
 /// A source, and what it gave last.
 pub(crate) struct KeySource {
     source: Source,
-    /// What the command printed, and when. Held while it runs, so that calls at the same time run it once.
-    printed: Mutex<Option<(String, Instant)>>,
+    /// What the command printed, and when.
+    printed: parking_lot::Mutex<Option<(String, Instant)>>,
+    /// Held while it runs, so that calls at the same time run it once.
+    running: Mutex<()>,
 }
 
 impl KeySource {
     pub(crate) fn new(source: Source) -> Self {
-        Self { source, printed: Mutex::new(None) }
+        Self { source, printed: parking_lot::Mutex::default(), running: Mutex::default() }
     }
 
     /// The key as it is now.
@@ -65,22 +73,25 @@ impl KeySource {
         match &self.source {
             Source::File(path) => read(path).await,
             Source::Command { program, args } => {
-                let mut printed = self.printed.lock().await;
-                if let Some((key, at)) = &*printed
+                let _running = self.running.lock().await;
+                if let Some((key, at)) = &*self.printed.lock()
                     && clock.instant() < *at + COMMAND_FRESH
                 {
                     return Ok(key.clone());
                 }
                 let key = run(program, args).await?;
-                *printed = Some((key.clone(), clock.instant()));
+                *self.printed.lock() = Some((key.clone(), clock.instant()));
                 Ok(key)
             }
         }
     }
 
-    /// The server refused the key: the command is run anew for the next call.
-    pub(crate) async fn forget(&self) {
-        *self.printed.lock().await = None;
+    /// The server refused this key: the command is run anew for the next call, unless another call did so already.
+    pub(crate) fn forget(&self, refused: &str) {
+        let mut printed = self.printed.lock();
+        if printed.as_ref().is_some_and(|(key, _)| key == refused) {
+            *printed = None;
+        }
     }
 }
 
@@ -88,11 +99,11 @@ impl KeySource {
 async fn read(path: &Path) -> Result<String, ErrorInfo> {
     let place = format!("the file of the API key, {},", path.display());
     let reading = async {
-        let mut file = File::open(path).await?;
-        if !file.metadata().await?.is_file() {
+        // Before it is opened: a pipe that nobody writes to would hold a thread for ever.
+        if !fs::metadata(path).await?.is_file() {
             return Err(io::Error::new(IoKind::InvalidInput, "it is no regular file"));
         }
-        limited(&mut file).await
+        limited(&mut File::open(path).await?).await
     };
     match timeout(LONGEST_WAIT, reading).await {
         Ok(Ok(text)) => checked(text, &place),
@@ -185,6 +196,21 @@ mod tests {
     }
 
     #[cfg(unix)]
+    #[test]
+    fn a_pipe_that_nobody_writes_to_holds_nothing_up() {
+        let path = std::env::temp_dir().join(format!("turnwright-key-{}-pipe", std::process::id()));
+        let made = std::process::Command::new("mkfifo").arg(&path).status().unwrap();
+        assert!(made.success());
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let source = KeySource::new(Source::File(path.clone()));
+        let error = runtime.block_on(get(&source)).unwrap_err();
+        assert!(error.message.contains("no regular file"), "{error}");
+        // It waits for all its threads.
+        drop(runtime);
+        std::fs::remove_file(path).unwrap();
+    }
+
+    #[cfg(unix)]
     #[tokio::test]
     async fn a_command_runs_once_until_its_key_is_refused() {
         let count = file("count", "");
@@ -193,7 +219,10 @@ mod tests {
         let source = KeySource::new(Source::Command { program: "sh".into(), args });
         let (one, other) = tokio::join!(get(&source), get(&source));
         assert_eq!((one.unwrap(), other.unwrap()), ("key-1".into(), "key-1".into()));
-        source.forget().await;
+        source.forget("key-1");
+        assert_eq!(get(&source).await.unwrap(), "key-2");
+        // A call that went out with the one before is refused late: that says nothing of the key there is now.
+        source.forget("key-1");
         assert_eq!(get(&source).await.unwrap(), "key-2");
         std::fs::remove_file(count).unwrap();
     }

@@ -34,6 +34,7 @@ mod signing;
 mod sigv4;
 mod timeouts;
 mod transport;
+mod verdict;
 
 pub use client::{HttpClient, HttpClientBuilder};
 pub use format::{

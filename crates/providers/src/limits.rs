@@ -10,7 +10,10 @@ use crate::Timeouts;
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Limits {
     timeouts: Timeouts,
-    started: Instant,
+    /// When the call began, for the whole of it.
+    began: Instant,
+    /// When the request went out, for the answer.
+    sent: Instant,
     /// When the answer last grew.
     grew: Option<Instant>,
     progress: u64,
@@ -26,9 +29,9 @@ pub(crate) enum Limit {
 }
 
 impl Limits {
-    /// The limits of a call that starts now.
-    pub(crate) fn new(timeouts: Timeouts, now: Instant) -> Self {
-        Self { timeouts: timeouts.clamped(), started: now, grew: None, progress: 0, finished: None }
+    /// The limits of a call that began then and is sent now.
+    pub(crate) fn new(timeouts: Timeouts, began: Instant, now: Instant) -> Self {
+        Self { timeouts: timeouts.clamped(), began, sent: now, grew: None, progress: 0, finished: None }
     }
 
     /// The limit that comes first, and when.
@@ -36,12 +39,12 @@ impl Limits {
         let timeouts = &self.timeouts;
         let quiet = match self.grew {
             None => (
-                self.started + timeouts.first_byte,
+                self.sent + timeouts.first_byte,
                 Limit::Failure(ErrorKind::FirstByteTimeout, timeouts.first_byte),
             ),
             Some(at) => (at + timeouts.idle, Limit::Failure(ErrorKind::IdleTimeout, timeouts.idle)),
         };
-        let total = (self.started + timeouts.total, Limit::Failure(ErrorKind::TotalTimeout, timeouts.total));
+        let total = (self.began + timeouts.total, Limit::Failure(ErrorKind::TotalTimeout, timeouts.total));
         let drained = self.finished.map(|at| (at + timeouts.drain, Limit::Drained));
         // A finished answer is whole whichever limit comes first.
         match drained {
@@ -71,7 +74,7 @@ mod tests {
         let max = Duration::MAX;
         let endless = Timeouts { connect: max, first_byte: max, idle: max, total: max, drain: max };
         let now = SystemClock.instant();
-        let mut limits = Limits::new(endless, now);
+        let mut limits = Limits::new(endless, now, now);
         assert!(limits.next().0 > now + Duration::from_secs(1_000_000));
         limits.note(now, 1, false);
         assert!(limits.next().0 > now + Duration::from_secs(1_000_000));

@@ -90,7 +90,7 @@ mod tests {
             drain: seconds(3),
         };
         let begun: Instant = SystemClock.instant();
-        let mut reading = Reading::new(body, Limits::new(timeouts, begun));
+        let mut reading = Reading::new(body, Limits::new(timeouts, begun, begun));
         let mut count = 0;
         loop {
             match poll_fn(|cx| reading.poll_next(cx)).await {

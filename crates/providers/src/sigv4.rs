@@ -48,7 +48,7 @@ impl AwsCredentials {
     /// # Errors
     /// [`ErrorKind::Configuration`] when one of the first two is not set.
     pub fn from_env() -> Result<Self, ErrorInfo> {
-        Self::from_vars(&|name| std::env::var(name).ok())
+        Self::from_vars(&crate::client::variable)
     }
 
     pub(crate) fn from_vars(var: &dyn Fn(&str) -> Option<String>) -> Result<Self, ErrorInfo> {

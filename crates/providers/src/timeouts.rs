@@ -8,13 +8,14 @@ use std::time::Duration;
 pub struct Timeouts {
     /// To connect, TLS included: [`turnwright_core::ErrorKind::ConnectTimeout`]. 10 s by default.
     pub connect: Duration,
-    /// From the start of the call to the first byte of the answer that is not a comment:
+    /// From the sending of the request to the first byte of the answer that is not a comment:
     /// [`turnwright_core::ErrorKind::FirstByteTimeout`]. 120 s by default.
     pub first_byte: Duration,
     /// Between two bytes of the answer that are no comments: [`turnwright_core::ErrorKind::IdleTimeout`]. 60 s by
     /// default.
     pub idle: Duration,
-    /// For the whole call: [`turnwright_core::ErrorKind::TotalTimeout`]. 600 s by default.
+    /// For the whole call, the wait for its turn and for its key included:
+    /// [`turnwright_core::ErrorKind::TotalTimeout`]. 600 s by default.
     pub total: Duration,
     /// From the finish reason to the end mark or the end of the body. When it is over the answer counts as whole:
     /// only usage may be missing. 2 s by default.

@@ -4,7 +4,10 @@ use std::sync::Arc;
 
 use reqwest::{
     Client, Method, Request, Url,
-    header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue},
+    header::{
+        ACCEPT, ACCEPT_ENCODING, ACCEPT_LANGUAGE, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName,
+        HeaderValue, USER_AGENT,
+    },
 };
 use tokio::{
     sync::{OwnedSemaphorePermit, Semaphore},
@@ -41,11 +44,17 @@ pub(crate) struct Transport {
     pub(crate) deck: Deck,
 }
 
+/// Headers whose values are no secrets: answers repeat what stands in them, and what is taken for a secret is taken out of
+/// errors and recordings.
+const PUBLIC: [HeaderName; 5] = [ACCEPT, ACCEPT_ENCODING, ACCEPT_LANGUAGE, CONTENT_TYPE, USER_AGENT];
+
 /// What a call goes out with, beside its body.
 pub(crate) struct Credentials {
     pub(crate) headers: HeaderMap,
     /// What no error may repeat.
     pub(crate) secrets: Secrets,
+    /// The key, where a source gave it.
+    pub(crate) key: Option<String>,
 }
 
 impl Transport {
@@ -61,6 +70,7 @@ impl Transport {
         let url = base_url::endpoint(&setup.base_url, F::VERSION, F::PATH)?;
         let mut headers = HeaderMap::new();
         headers.insert(ACCEPT, HeaderValue::from_static(F::ACCEPT));
+        headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         for (name, value) in F::HEADERS {
             headers.insert(HeaderName::from_static(name), HeaderValue::from_static(value));
@@ -84,13 +94,15 @@ impl Transport {
             let name = HeaderName::from_bytes(name.as_bytes())
                 .map_err(|_| configuration(format!("{name:?} is no name for a header")))?;
             let parsed = header_value(&format!("the value of the header {name}"), value)?;
+            if !PUBLIC.contains(&name) {
+                secrets.push(value.clone());
+            }
             headers.insert(name, parsed);
-            secrets.push(value.clone());
         }
         if setup.max_calls == Some(0) {
             return Err(configuration("no call could ever run: the limit of calls at once is 0".into()));
         }
-        let client = setup.client(base_url::is_loopback(&url))?;
+        let client = setup.client(&url)?;
         let Setup { provider, timeouts, max_calls, recorder, replayer, .. } = setup;
         let slots = max_calls.map(|calls| Arc::new(Semaphore::new(calls.min(Semaphore::MAX_PERMITS))));
         Ok(Self {
@@ -133,19 +145,19 @@ impl Transport {
         // What is replayed was asked for with the key of its time.
         let key = self.key.as_ref().filter(|_| self.deck.replayer().is_none());
         let Some(key) = key else {
-            return Ok(Credentials { headers, secrets: self.known.clone() });
+            return Ok(Credentials { headers, secrets: self.known.clone(), key: None });
         };
         let key = key.get(clock).await?;
         // A header of the user's own replaces it.
         headers.entry(self.key_header.name()).or_insert(self.key_header.value(&key)?);
         let secrets = Secrets::new(self.secrets.iter().chain([&key]).map(String::as_str));
-        Ok(Credentials { headers, secrets })
+        Ok(Credentials { headers, secrets, key: Some(key) })
     }
 
-    /// The server refused the key. One that a command printed is not used again.
-    pub(crate) async fn forget_key(&self) {
-        if let Some(key) = &self.key {
-            key.forget().await;
+    /// The server refused this key. One that a command printed is not used again.
+    pub(crate) fn forget_key(&self, refused: Option<&str>) {
+        if let (Some(source), Some(refused)) = (&self.key, refused) {
+            source.forget(refused);
         }
     }
 

@@ -1,5 +1,11 @@
 //! Models that could be asked: what the environment names, and what listens on this machine.
 
+use std::{
+    fs::{self, File},
+    io,
+    path::Path,
+};
+
 use clap::ValueEnum;
 use futures::future::join_all;
 use url::{Host, Url};
@@ -41,8 +47,19 @@ pub(super) async fn check(args: &AgentArgs, report: &mut Report) {
 /// The key of the provider that was named. Whether a client can be set up with it, or without one.
 fn key(args: &AgentArgs, report: &mut Report) -> bool {
     let variables = args.provider.variables();
+    if let Some(file) = &args.key.api_key_file {
+        let place = file.display();
+        if let Err(why) = readable(file) {
+            let words = format!("the file {place} cannot be read: {why}");
+            let check = report.add("API key", Status::Problem, words);
+            check.hint("point --api-key-file at the file the key is in");
+        } else {
+            report.add("API key", Status::Ok, format!("from the file {place}, at each call"));
+        }
+        return true;
+    }
     if provider::has_key(args) {
-        report.add("API key", Status::Ok, "from a file or a command, at each call");
+        report.add("API key", Status::Ok, "from a command, at each call; it is not run now");
         return true;
     }
     let name = variables.key().unwrap_or(variables.keys[0]);
@@ -59,6 +76,14 @@ fn key(args: &AgentArgs, report: &mut Report) -> bool {
         report.add(name, Status::Problem, words).hint(variables.hint());
     }
     true
+}
+
+/// Whether a call could read this file. What it holds is the call's matter.
+fn readable(file: &Path) -> io::Result<()> {
+    if !fs::metadata(file)?.is_file() {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is no regular file"));
+    }
+    File::open(file).map(drop)
 }
 
 /// The server, and whether the client can be set up to ask it.
@@ -81,9 +106,9 @@ async fn server(args: &AgentArgs, report: &mut Report) {
     // The path may be a secret of its own.
     let place = url.origin().ascii_serialization();
     let is_near = match &host {
-        Host::Domain(name) => *name == "localhost",
-        Host::Ipv4(ip) => ip.is_loopback(),
-        Host::Ipv6(ip) => ip.is_loopback(),
+        Host::Domain(name) => *name == "localhost" || name.ends_with(".localhost"),
+        Host::Ipv4(ip) => ip.is_loopback() || ip.is_unspecified(),
+        Host::Ipv6(ip) => ip.is_loopback() || ip.is_unspecified(),
     };
     if !is_near && PROXIES.into_iter().any(|name| var(name).is_some()) {
         let check = report.add("base URL", Status::Ok, format!("{place}, not tried: a proxy is configured"));

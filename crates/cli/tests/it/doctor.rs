@@ -92,9 +92,11 @@ fn what_keeps_a_turn_from_running_is_a_problem_with_a_hint() {
             let server = server([]).await;
             server.base_url()
         };
-        let cases: [Problem<'_>; 6] = [
+        let cases: [Problem<'_>; 8] = [
             (&["--model", "m"], &[], "OPENAI_API_KEY", "set OPENAI_API_KEY, or"),
             (&[], &[("OPENAI_API_KEY", "k")], "model", "add --model NAME"),
+            (&["--model", "m", "--api-key-file", "none"], &[], "API key", "point --api-key-file"),
+            (&["--model", "m", "--api-key-file", "."], &[], "API key", "point --api-key-file"),
             (&["--model", "m", "--base-url", &gone], &[], "base URL", "is a server running there?"),
             (&["--model", "m", "--base-url", "http://me:secret@h/"], &[], "base URL", "check --base-url"),
             (&["--model", "m", "--base-url", "http://h/?key=secret"], &[], "base URL", "check --base-url"),

@@ -3,7 +3,10 @@
 use std::{fs, path::Path};
 
 use serde_json::Value;
-use tokio::process::Command;
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    process::Command,
+};
 use turnwright_testkit::provider::{Fault, ProviderServer, Reply};
 
 use crate::support::{ask, directory, events, feed, run, server, stderr, stdout, talk, turnwright};
@@ -180,5 +183,30 @@ fn a_recording_that_is_not_whole_is_told_and_the_turn_is_not_well() {
         let notes = stderr(&output);
         assert_eq!((output.status.code(), stdout(&output).as_str()), (Some(1), "Done.\n"), "{notes}");
         assert!(notes.lines().any(|l| l.starts_with("error: an exchange is not recorded in ")), "{notes}");
+    });
+}
+
+#[test]
+fn an_answer_that_is_none_of_a_model_is_decoded_to_the_same_failure() {
+    run(async {
+        let (_root, tape) = place();
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let base_url = format!("http://{}/v1", listener.local_addr().unwrap());
+        tokio::spawn(async move {
+            let (mut socket, _) = listener.accept().await.unwrap();
+            let _ = socket.read(&mut [0; 65536]).await.unwrap();
+            let answer = "HTTP/1.1 200 O\r\ncontent-type: application/pdf\r\ncontent-length: 4\r\n\r\n%PDF";
+            socket.write_all(answer.as_bytes()).await.unwrap();
+        });
+        let args = ["run", "hi", "--json", "--model", "m", "--base-url", &base_url, "--record", &tape];
+        let output = turnwright(&args).output().await.unwrap();
+        let said = events(&stdout(&output)).last().unwrap()["error"].clone();
+        assert_eq!(said["kind"], "unexpected_content");
+        let file = format!("{tape}/0001.json");
+        let output = turnwright(&["decode", "--assemble", &file]).output().await.unwrap();
+        let decoded: Value = serde_json::from_str(&stdout(&output)).unwrap();
+        assert_eq!((output.status.code(), &decoded["error"]["kind"]), (Some(1), &said["kind"]), "{decoded}");
+        assert!(said["message"].as_str().unwrap().contains(decoded["error"]["message"].as_str().unwrap()));
+        assert_eq!(decoded["truncated"], false);
     });
 }

@@ -134,3 +134,43 @@ fn options_may_come_from_the_environment_and_the_command_line_wins() {
         assert!(server.requests()[0].header("authorization").is_none(), "a local server needs no key");
     });
 }
+
+#[test]
+fn a_proxy_that_is_none_is_not_passed_over() {
+    run(async {
+        for (name, value, base_url) in [
+            ("HTTPS_PROXY", "garbage://me:hush@proxy:1", "https://far.invalid/v1"),
+            ("http_proxy", "http://[", "http://far.invalid/v1"),
+            ("ALL_PROXY", " http://proxy:1", "https://far.invalid/v1"),
+        ] {
+            let mut command = turnwright(&["run", "hi", "--model", "m", "--base-url", base_url]);
+            let output = command.env(name, value).output().await.unwrap();
+            let notes = stderr(&output);
+            assert_eq!(output.status.code(), Some(2), "{notes}");
+            assert!(notes.contains(name) && !notes.contains("hush"), "{notes}");
+        }
+        // A server of this machine is asked directly, whatever is set.
+        for host in ["127.0.0.1", "0.0.0.0"] {
+            let server = server([Reply::new().text("ok")]).await;
+            let base_url = server.base_url().replace("127.0.0.1", host);
+            let mut command = ask(&server, &["hi", "--base-url", &base_url]);
+            let output = command.env("ALL_PROXY", "http://127.0.0.1:9").output().await.unwrap();
+            assert_eq!(stdout(&output), "ok\n", "{}", stderr(&output));
+        }
+    });
+}
+
+#[cfg(unix)]
+#[test]
+fn a_base_url_that_is_no_text_does_not_send_the_key_to_another_server() {
+    use std::{ffi::OsStr, os::unix::ffi::OsStrExt};
+    run(async {
+        let mut command = turnwright(&["run", "hi", "--model", "m"]);
+        command.env("OPENAI_API_KEY", "sk-0123456789").env("ALL_PROXY", "http://127.0.0.1:9");
+        command.env("OPENAI_BASE_URL", OsStr::from_bytes(b"http://h\xff/v1"));
+        let output = command.output().await.unwrap();
+        let notes = stderr(&output);
+        assert_eq!(output.status.code(), Some(2), "{notes}");
+        assert!(notes.contains("base URL is not valid"), "{notes}");
+    });
+}

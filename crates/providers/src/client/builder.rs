@@ -26,7 +26,8 @@ impl<F: Format> HttpClientBuilder<F> {
     }
 
     /// Takes key and base URL from variables, as far as they are set: [`Format::KEY_VARS`], [`Format::BASE_URL_VARS`], the
-    /// first that is set of each. What is blank is not set. `var` is mostly `|name| std::env::var(name).ok()`.
+    /// first that is set of each. What is blank is not set. `var` mostly reads the environment; it should not give nothing for
+    /// what is no UTF-8, or another server is asked.
     ///
     /// # Errors
     /// [`ErrorKind::Configuration`](turnwright_core::ErrorKind::Configuration) when the variables of a format cannot be
@@ -67,8 +68,10 @@ impl<F: Format> HttpClientBuilder<F> {
     }
 
     /// A command that prints the key, run without a shell and without input when a call needs it. Its key is used for five
-    /// minutes, or until the server answers 401: 64 KiB and 30 s at most. What it says on standard error is dropped. When
-    /// it fails, so does the call, as [`ErrorKind::Configuration`](turnwright_core::ErrorKind::Configuration).
+    /// minutes, or until the server answers 401 or 403: 64 KiB and 30 s at most. What it says on standard error is dropped. When
+    /// it fails, so does the call, as [`ErrorKind::Configuration`](turnwright_core::ErrorKind::Configuration). A call that is
+    /// dropped kills the command, not what the command started: it stays in the process group of this program, so that
+    /// it can ask for a password at the terminal.
     pub fn api_key_command(
         mut self,
         program: impl Into<OsString>,
@@ -80,7 +83,7 @@ impl<F: Format> HttpClientBuilder<F> {
     }
 
     /// A further header for every request. It replaces one of the client's own of the same name; its value is treated
-    /// as a secret.
+    /// as a secret, but for `accept`, `accept-encoding`, `accept-language`, `content-type` and `user-agent`.
     pub fn header(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.setup.headers.push((name.into(), value.into()));
         self

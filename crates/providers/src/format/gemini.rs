@@ -11,14 +11,14 @@ use turnwright_llm_stream::{
 use super::{Format, KeyHeader, sealed::Sealed};
 use crate::HttpClient;
 
-/// A client for the Gemini API and, by base URL and key command, for Vertex AI.
+/// A client for the Gemini API and, by base URL and header, for Vertex AI.
 ///
 /// Its environment: `GEMINI_API_KEY` or `GOOGLE_API_KEY`, and `GOOGLE_GEMINI_BASE_URL` for a server of your own, which may
 /// need no key. To the base URL `/v1beta/models/{model}:streamGenerateContent?alt=sse` is added, without `/v1beta` where it
 /// names a version already. A model's name may begin with `models/` or with another collection, such as `tunedModels/`.
 ///
-/// For Vertex AI the base URL is `https://{location}-aiplatform.googleapis.com/v1/projects/{project}/locations/{location}/publishers/google`;
-/// it wants a bearer token in the [header](crate::HttpClientBuilder::header) `authorization`.
+/// For Vertex AI the base URL is `https://{location}-aiplatform.googleapis.com/v1/projects/{project}/locations/{location}/publishers/google`,
+/// or ends before `/publishers` where the model's name begins with `publishers/google/models/`. It wants a bearer token in the [header](crate::HttpClientBuilder::header) `authorization`.
 pub type GeminiClient = HttpClient<Gemini>;
 
 /// The Gemini format.
@@ -39,9 +39,9 @@ impl Format for Gemini {
     const KEY: KeyHeader = KeyHeader::Named("x-goog-api-key");
 
     fn address(mut url: Url, request: &LlmRequest) -> Url {
-        let (collection, name) = request.model.split_once('/').unwrap_or(("models", &request.model));
+        let (collection, name) = request.model.rsplit_once('/').unwrap_or(("models", &request.model));
         if let Ok(mut path) = url.path_segments_mut() {
-            path.pop_if_empty().push(collection).push(&format!("{name}:streamGenerateContent"));
+            path.pop_if_empty().extend(collection.split('/')).push(&format!("{name}:streamGenerateContent"));
         }
         url.set_query(Some("alt=sse"));
         url

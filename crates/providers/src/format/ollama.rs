@@ -1,5 +1,7 @@
 //! Ollama's own.
 
+use std::net::Ipv6Addr;
+
 use reqwest::Url;
 use turnwright_core::{ErrorInfo, ErrorKind};
 use turnwright_llm_stream::{
@@ -60,14 +62,19 @@ impl Format for Ollama {
 /// The server that `OLLAMA_HOST` names: the port is 11434 unless it or a scheme says another, and the address to listen on
 /// everywhere is reached on this machine.
 fn server(host: &str) -> Result<String, ErrorInfo> {
+    // Files of variables that are no scripts leave quotes in.
+    let host = host.trim_matches(['"', '\'']).trim();
     let (address, has_scheme) = match host.contains("://") {
         true => (host.to_owned(), true),
+        false if host.parse::<Ipv6Addr>().is_ok() => (format!("http://[{host}]"), false),
         false if host.starts_with(':') => (format!("http://127.0.0.1{host}"), false),
         false => (format!("http://{host}"), false),
     };
     let mut url = Url::parse(&address)
         .map_err(|e| ErrorInfo::new(ErrorKind::Configuration, format!("OLLAMA_HOST is no address: {e}")))?;
-    let names_port = address.trim_end_matches('/').ends_with(":80") || url.port().is_some();
+    let place = address.split("://").nth(1).and_then(|rest| rest.split('/').next()).unwrap_or_default();
+    // The usual one of http is no longer to be seen in the URL.
+    let names_port = place.ends_with(":80") || url.port().is_some();
     if !has_scheme && !names_port {
         // Of an address without a scheme no port is the usual one; this cannot fail for http.
         let _ = url.set_port(Some(11434));
@@ -93,6 +100,11 @@ mod tests {
             ("https://ollama.example/", "https://ollama.example"),
             ("http://box", "http://box"),
             ("[::1]:9", "http://[::1]:9"),
+            ("[::1]", "http://[::1]:11434"),
+            ("::1", "http://[::1]:11434"),
+            ("::", "http://127.0.0.1:11434"),
+            ("\"10.0.0.7:99\"", "http://10.0.0.7:99"),
+            ("box:80/proxied", "http://box/proxied"),
             ("box/proxied", "http://box:11434/proxied"),
         ] {
             assert_eq!(server(host).unwrap(), expected, "{host}");

@@ -72,7 +72,7 @@ impl Recording {
         moment(&self.head)
     }
 
-    /// Why no answer came, where none did.
+    /// Why no answer came, where none did or what came was none of a model: a redirect, or a body of another type.
     pub fn no_answer(&self) -> Option<&ErrorInfo> {
         match &self.head.ending {
             Ending::NoAnswer { error } => Some(error),

@@ -74,7 +74,7 @@ pub(crate) enum Ending {
     Dropped,
     /// A time limit was reached.
     Limit { kind: ErrorKind, seconds: f64 },
-    /// There was no answer.
+    /// There was no answer, or none of a model.
     NoAnswer { error: ErrorInfo },
 }
 

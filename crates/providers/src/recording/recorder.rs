@@ -142,8 +142,8 @@ pub(crate) fn number_of(path: &Path) -> Option<u64> {
     path.extension().filter(|ext| *ext == "json" || *ext == "body")?;
     let stem = path.file_stem().and_then(OsStr::to_str)?;
     let number: u64 = stem.parse().ok()?;
-    // The last number leaves room for the next one.
-    (number < u64::MAX && stem == format!("{number:04}")).then_some(number)
+    // There is room for those that come next.
+    (number < u64::MAX / 2 && stem == format!("{number:04}")).then_some(number)
 }
 
 pub(crate) fn head_path(directory: &Path, number: u64) -> PathBuf {

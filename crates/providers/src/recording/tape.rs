@@ -25,8 +25,15 @@ const MAX_BODY_BYTES: u64 = 256 * 1024 * 1024;
 const MAX_PIECES: usize = 100_000;
 
 /// The headers that say what the body is, when to ask again, and what to tell the provider's people.
-const HEADERS: [&str; 6] =
-    ["content-type", "retry-after", "retry-after-ms", "x-amzn-errortype", "x-request-id", "request-id"];
+const HEADERS: [&str; 7] = [
+    "content-type",
+    "content-encoding",
+    "retry-after",
+    "retry-after-ms",
+    "x-amzn-errortype",
+    "x-request-id",
+    "request-id",
+];
 
 /// Takes an exchange down as it happens; does nothing unless it is to be recorded. An exchange that is dropped before
 /// its end is kept and marked.

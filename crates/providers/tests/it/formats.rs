@@ -120,6 +120,11 @@ fn gemini_is_asked_for_and_read() {
                 "a b?c",
                 "/v1/publishers/google/models/a%20b%3fc:streamgeneratecontent?alt=sse",
             ),
+            (
+                "/v1/locations/l",
+                "publishers/google/models/gemini-x",
+                "/v1/locations/l/publishers/google/models/gemini-x:streamgeneratecontent?alt=sse",
+            ),
             ("", "tunedModels/mine", "/v1beta/tunedmodels/mine:streamgeneratecontent?alt=sse"),
         ] {
             let (head, sent, response) = ask::<Gemini>(path, model, body).await;

@@ -3,10 +3,13 @@
 
 mod conformance;
 mod converse;
+mod encodings;
 mod faults;
 mod formats;
+mod idle;
 mod misfits;
 mod recording;
 mod requests;
 mod support;
+mod waits;
 mod ways;

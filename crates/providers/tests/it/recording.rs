@@ -16,7 +16,7 @@ use turnwright_testkit::provider::Reply;
 
 use crate::support::{context, request};
 
-pub(super) fn replaying(replayer: &Replayer) -> ChatClient {
+pub(crate) fn replaying(replayer: &Replayer) -> ChatClient {
     // Where nothing listens, and with other limits than were recorded.
     ChatClient::builder().base_url("http://127.0.0.1:9/v1").replay(replayer).build().unwrap()
 }
@@ -36,7 +36,7 @@ pub(super) fn files(directory: &Path) -> Vec<String> {
     names
 }
 
-pub(super) fn fresh() -> (tempfile::TempDir, PathBuf) {
+pub(crate) fn fresh() -> (tempfile::TempDir, PathBuf) {
     let directory = tempfile::tempdir().unwrap();
     // It need not be there.
     let path = directory.path().join("a/b");

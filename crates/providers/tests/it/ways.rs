@@ -81,35 +81,40 @@ const DONE: &str =
 #[cfg(unix)]
 #[test]
 fn a_key_that_a_command_printed_is_in_no_error_and_is_not_used_again_once_it_was_refused() {
-    run(async {
-        let count = OwnFile::new("count", "");
-        let script = format!("echo x >> '{0}'; echo printed-key-$(wc -l < '{0}')", count.0.display());
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let client = ChatClient::builder()
-            .base_url(format!("http://{}/v1", listener.local_addr().unwrap()))
-            .api_key_command("sh", ["-c", &script])
-            .timeouts(short())
-            .build()
-            .unwrap();
-        let body = r#"{"error":{"message":"no such key: printed-key-1"}}"#;
-        let refusal = format!(
-            "HTTP/1.1 401 U\r\ncontent-type: application/json\r\nconnection: close\r\ncontent-length: {}\r\n\r\n{body}",
-            body.len()
-        );
-        let answers = [DONE.to_owned(), refusal, DONE.to_owned()];
-        let asked = async {
-            ask(&client).await;
-            let error = ask(&client).await.error.unwrap();
-            ask(&client).await;
-            error
-        };
-        let (error, heads) = futures::join!(asked, serve(&listener, &answers));
-        assert_eq!(error.kind, ErrorKind::Authentication);
-        assert!(!format!("{error:?}").contains("printed-key"), "{error:?}");
-        for (head, key) in heads.iter().zip(["printed-key-1", "printed-key-1", "printed-key-2"]) {
-            assert!(head.contains(&format!("authorization: Bearer {key}\r\n")), "{head}");
-        }
-    });
+    for (status, kind) in [(401, ErrorKind::Authentication), (403, ErrorKind::PermissionDenied)] {
+        run(refused_once(status, kind));
+    }
+}
+
+#[cfg(unix)]
+async fn refused_once(status: u16, kind: ErrorKind) {
+    let count = OwnFile::new("count", "");
+    let script = format!("echo x >> '{0}'; echo printed-key-$(wc -l < '{0}')", count.0.display());
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let client = ChatClient::builder()
+        .base_url(format!("http://{}/v1", listener.local_addr().unwrap()))
+        .api_key_command("sh", ["-c", &script])
+        .timeouts(short())
+        .build()
+        .unwrap();
+    let body = r#"{"error":{"message":"no such key: printed-key-1"}}"#;
+    let refusal = format!(
+        "HTTP/1.1 {status} U\r\ncontent-type: application/json\r\nconnection: close\r\ncontent-length: {}\r\n\r\n{body}",
+        body.len()
+    );
+    let answers = [DONE.to_owned(), refusal, DONE.to_owned()];
+    let asked = async {
+        ask(&client).await;
+        let error = ask(&client).await.error.unwrap();
+        ask(&client).await;
+        error
+    };
+    let (error, heads) = futures::join!(asked, serve(&listener, &answers));
+    assert_eq!(error.kind, kind);
+    assert!(!format!("{error:?}").contains("printed-key"), "{error:?}");
+    for (head, key) in heads.iter().zip(["printed-key-1", "printed-key-1", "printed-key-2"]) {
+        assert!(head.contains(&format!("authorization: Bearer {key}\r\n")), "{head}");
+    }
 }
 
 #[test]
@@ -129,8 +134,14 @@ fn a_proxy_that_is_named_is_asked_for_everything() {
             "{heads:?}"
         );
         assert!(heads[0].contains("proxy-authorization: Basic"), "{heads:?}");
-        let error = client("http://far.invalid/v1", "http://me:hush hush@[").unwrap_err();
-        assert!(error.message.contains("proxy") && !error.message.contains("hush"), "{error}");
+        // What the HTTP client cannot use it passes over, and asks the server directly.
+        for wrong in ["http://me:hush hush@[", "", "garbage://me:hush@h:1", "socks5://me:hush@h:1", "http://"]
+        {
+            let error = client("http://far.invalid/v1", wrong).unwrap_err();
+            assert_eq!(error.kind, ErrorKind::Configuration);
+            assert!(error.message.contains("proxy") && !error.message.contains("hush"), "{error}");
+        }
+        assert!(client("http://far.invalid/v1", "proxy:3128").is_ok());
         assert!(!format!("{far:?}").contains("hush"));
     });
 }

@@ -11,7 +11,7 @@ use turnwright_core::ErrorKind;
 use turnwright_providers::{ChatClient, Recorder, Recording, Replayer, ResponsesClient};
 use turnwright_testkit::provider::{Fault, ProviderServer, Reply};
 
-use super::{body, files, fresh, head, items, reply, saying};
+use super::{body, files, fresh, head, items, replaying, reply, saying};
 use crate::support::{ask, builder, run, server, short};
 
 #[test]
@@ -189,5 +189,33 @@ fn a_failure_to_write_breaks_no_call_and_is_told() {
         let failure = recorder.failure().unwrap();
         assert_eq!(failure.kind, ErrorKind::Store);
         assert!(failure.message.contains("is not recorded"), "{failure}");
+    });
+}
+
+#[test]
+fn a_file_with_the_last_of_all_numbers_ends_no_recording() {
+    run(async {
+        let (_guard, path) = fresh();
+        fs::create_dir_all(&path).unwrap();
+        fs::write(path.join(format!("{}.json", u64::MAX - 1)), "{}").unwrap();
+        let server = server(Reply::new().text("a")).await;
+        let client = builder(&server).record(&Recorder::open(&path).unwrap()).build().unwrap();
+        assert_eq!(ask(&client).await.text(), "a");
+        assert_eq!(files(&path)[..2], ["0001.body", "0001.json"]);
+    });
+}
+
+#[test]
+fn a_header_that_is_no_secret_is_left_where_an_answer_repeats_it() {
+    run(async {
+        let (_guard, path) = fresh();
+        let server = server(Reply::new().text("a")).await;
+        let client =
+            builder(&server).header("accept", "text/event-stream").header("x-token", "hush-hush-hush");
+        let client = client.record(&Recorder::open(&path).unwrap()).build().unwrap();
+        assert_eq!(ask(&client).await.text(), "a");
+        assert_eq!(head(&path, 1)["answer"]["headers"]["content-type"], "text/event-stream");
+        let replayed = ask(&replaying(&Replayer::open(&path).unwrap())).await;
+        assert_eq!((replayed.error.as_ref(), replayed.text().as_str()), (None, "a"));
     });
 }
