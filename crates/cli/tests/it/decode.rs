@@ -33,7 +33,13 @@ fn lines(output: &Output) -> Vec<Value> {
 fn events_are_lines_and_an_answer_is_one_object() {
     run(async {
         let body = format!("{CHAT}{END}");
-        for args in [&[][..], &["-"], &["--format", "openai"], &["-", "--http-status", "200", "--json"]] {
+        for args in [
+            &[][..],
+            &["-"],
+            &["--format", "openai"],
+            &["--format", "openai-chat"],
+            &["-", "--http-status", "200", "--json"],
+        ] {
             let output = decode(args, &body).await;
             assert_eq!((output.status.code(), stderr(&output).as_str()), (Some(0), ""));
             let kinds: Vec<Value> = lines(&output).into_iter().map(|line| line["type"].clone()).collect();
@@ -85,7 +91,7 @@ fn a_failure_on_the_wire_is_classified_with_its_status() {
         let output = decode(&["--http-status", "404", "--format", "gemini"], "no such thing").await;
         let line = lines(&output).remove(0);
         assert_eq!((&line["type"], &line["error"]["kind"]), (&json!("stream_failure"), &json!("not_found")));
-        assert_eq!((&line["error"]["provider"], &line["error"]["status"]), (&json!("gemini"), &json!(404)));
+        assert_eq!((&line["error"]["provider"], &line["error"]["status"]), (&json!("gcp.gemini"), &json!(404)));
         // In the stream, and in its place.
         for body in [format!("{CHAT}data: {error}\n\n"), error.to_owned(), "<html>".to_owned()] {
             let output = decode(&[], &body).await;
