@@ -91,7 +91,10 @@ fn a_failure_on_the_wire_is_classified_with_its_status() {
         let output = decode(&["--http-status", "404", "--format", "gemini"], "no such thing").await;
         let line = lines(&output).remove(0);
         assert_eq!((&line["type"], &line["error"]["kind"]), (&json!("stream_failure"), &json!("not_found")));
-        assert_eq!((&line["error"]["provider"], &line["error"]["status"]), (&json!("gcp.gemini"), &json!(404)));
+        assert_eq!(
+            (&line["error"]["provider"], &line["error"]["status"]),
+            (&json!("gcp.gemini"), &json!(404))
+        );
         // In the stream, and in its place.
         for body in [format!("{CHAT}data: {error}\n\n"), error.to_owned(), "<html>".to_owned()] {
             let output = decode(&[], &body).await;

@@ -8,6 +8,7 @@ mod events;
 pub mod eventstream;
 mod fields;
 mod finish;
+mod functions;
 pub mod gemini;
 mod head;
 mod history;

@@ -4,9 +4,12 @@ mod message;
 
 use serde::{Serialize, Serializer, ser::SerializeSeq};
 use serde_json::{Value, json};
-use turnwright_core::{ErrorInfo, ErrorKind, ToolDefinition};
+use turnwright_core::{ErrorInfo, ErrorKind};
 
-use crate::{LlmRequest, OutputSchema, OutputWay, ToolChoice, wire::fields::Fields};
+use crate::{
+    LlmRequest, OutputSchema, OutputWay, ToolChoice,
+    wire::{fields::Fields, functions::Functions},
+};
 
 /// The body of a streaming chat completion request: UTF-8 JSON. Equal requests give equal bytes.
 ///
@@ -43,7 +46,7 @@ impl Serialize for Body<'_> {
         body.put("model", &request.model)?;
         body.put("messages", &Messages(request))?;
         if !request.tools.is_empty() {
-            body.put("tools", &Tools(request))?;
+            body.put("tools", &Functions(request))?;
             body.put_some("tool_choice", choice(&request.tool_choice).as_ref())?;
             body.put_some("parallel_tool_calls", request.parallel_tool_calls.as_ref())?;
         }
@@ -71,35 +74,6 @@ impl Serialize for Messages<'_> {
         }
         message::write(self.0, &mut list)?;
         list.end()
-    }
-}
-
-struct Tools<'a>(&'a LlmRequest);
-
-impl Serialize for Tools<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_seq(self.0.tools.iter().map(|tool| Tool::of(tool)))
-    }
-}
-
-#[derive(Serialize)]
-struct Tool<'a> {
-    #[serde(rename = "type")]
-    kind: &'static str,
-    function: Function<'a>,
-}
-
-#[derive(Serialize)]
-struct Function<'a> {
-    name: &'a str,
-    description: &'a str,
-    parameters: &'a Value,
-}
-
-impl<'a> Tool<'a> {
-    fn of(tool: &'a ToolDefinition) -> Self {
-        let ToolDefinition { name, description, parameters, .. } = tool;
-        Self { kind: "function", function: Function { name, description, parameters } }
     }
 }
 

@@ -4,9 +4,12 @@ mod messages;
 
 use serde::{Serialize, Serializer};
 use serde_json::Value;
-use turnwright_core::{ErrorInfo, ErrorKind, ToolDefinition};
+use turnwright_core::{ErrorInfo, ErrorKind};
 
-use crate::{LlmRequest, OutputWay, ToolChoice, wire::fields::Fields};
+use crate::{
+    LlmRequest, OutputWay, ToolChoice,
+    wire::{fields::Fields, functions::Functions},
+};
 
 /// The body of a streaming request to Ollama's `/api/chat`: UTF-8 JSON. Equal requests give equal bytes.
 ///
@@ -50,8 +53,7 @@ impl Serialize for Body<'_> {
         body.put("model", &request.model)?;
         body.put("messages", &messages::of(request))?;
         if !request.tools.is_empty() && request.tool_choice != ToolChoice::None {
-            let tools: Vec<_> = request.tools.iter().map(|tool| Tool::of(tool)).collect();
-            body.put("tools", &tools)?;
+            body.put("tools", &Functions(request))?;
         }
         body.put_some("format", request.output.as_ref().map(|output| &output.schema).as_ref())?;
         body.put_merged("options", options(request))?;
@@ -68,27 +70,6 @@ fn options(request: &LlmRequest) -> [(&'static str, Option<Value>); 4] {
         ("num_predict", request.max_output_tokens.map(Value::from)),
         ("stop", (!request.stop.is_empty()).then(|| request.stop.as_slice().into())),
     ]
-}
-
-#[derive(Serialize)]
-struct Tool<'a> {
-    #[serde(rename = "type")]
-    kind: &'static str,
-    function: Function<'a>,
-}
-
-#[derive(Serialize)]
-struct Function<'a> {
-    name: &'a str,
-    description: &'a str,
-    parameters: &'a Value,
-}
-
-impl<'a> Tool<'a> {
-    fn of(tool: &'a ToolDefinition) -> Self {
-        let ToolDefinition { name, description, parameters, .. } = tool;
-        Self { kind: "function", function: Function { name, description, parameters } }
-    }
 }
 
 #[cfg(test)]

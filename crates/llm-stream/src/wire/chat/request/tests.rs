@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use turnwright_core::{
-    Concurrency, ImageRef, Interrupted, Message, MessageId, Part, Reasoning, Role, ToolCall, ToolResult,
+    Concurrency, ImageRef, Interrupted, Message, MessageId, Part, Reasoning, Role, ToolCall, ToolDefinition,
+    ToolResult,
 };
 
 use super::*;
