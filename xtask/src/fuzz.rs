@@ -125,7 +125,10 @@ fn fuzz_one(target: &str, asked: &Asked) -> Result<Done, String> {
     copy_recordings(target, &root.join(&corpus))?;
     let mut command = nightly(&["run"]);
     // The first folder is the one that new inputs are kept in.
-    command.args([target, &corpus, &format!("fuzz/seeds/{target}")]);
+    command.args([target, &corpus]);
+    // Of some targets our recordings are the only seeds.
+    let seeds = format!("fuzz/seeds/{target}");
+    command.args(root.join(&seeds).is_dir().then_some(seeds));
     if let Some(more) = asked.corpus.as_ref().map(|folder| folder.join(target)).filter(|more| more.is_dir()) {
         command.arg(more);
     }
@@ -188,6 +191,13 @@ mod tests {
         for target in targets {
             let source = std::fs::read_to_string(root.join(format!("fuzz/targets/{target}.rs"))).unwrap();
             assert!(source.contains(&format!("run(\"{target}\", input)")), "{target}");
+            let corpus =
+                std::env::temp_dir().join(format!("turnwright-seeds-{}-{target}", std::process::id()));
+            std::fs::create_dir_all(&corpus).unwrap();
+            copy_recordings(target, &corpus).unwrap();
+            let has_recordings = std::fs::read_dir(&corpus).unwrap().next().is_some();
+            std::fs::remove_dir_all(&corpus).unwrap();
+            assert!(has_recordings || root.join(format!("fuzz/seeds/{target}")).is_dir(), "{target}");
         }
     }
 }
