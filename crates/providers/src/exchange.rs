@@ -90,7 +90,8 @@ impl<D: WireDecoder, M: FnOnce(Secrets) -> D> Exchange<M, D> {
             self.read().await;
         } else {
             match std::mem::replace(&mut self.phase, Phase::Done) {
-                Phase::Send(Ok(call)) => self.send(call).await,
+                // In a box of its own: what reads is made anew for every item, and moved, and should be small.
+                Phase::Send(Ok(call)) => Box::pin(self.send(call)).await,
                 Phase::Send(Err(error)) => self.fail(error),
                 Phase::Read(..) | Phase::Done => {}
             }
