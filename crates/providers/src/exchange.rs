@@ -90,7 +90,8 @@ impl<D: WireDecoder, M: FnOnce(Secrets) -> D> Exchange<M, D> {
             self.read().await;
         } else {
             match std::mem::replace(&mut self.phase, Phase::Done) {
-                // In a box of its own: what reads is made anew for every item, and moved, and should be small.
+                // In a box of its own, as what is rare in it: what reads is made anew for every item, and moved, and should
+                // be small.
                 Phase::Send(Ok(call)) => Box::pin(self.send(call)).await,
                 Phase::Send(Err(error)) => self.fail(error),
                 Phase::Read(..) | Phase::Done => {}
@@ -144,7 +145,7 @@ impl<D: WireDecoder, M: FnOnce(Secrets) -> D> Exchange<M, D> {
                 self.fail(error);
             }
             Verdict::Refusal => {
-                let error = self.refusal(response, limits).await;
+                let error = Box::pin(self.refusal(response, limits)).await;
                 self.fail(error);
             }
         }
@@ -154,7 +155,7 @@ impl<D: WireDecoder, M: FnOnce(Secrets) -> D> Exchange<M, D> {
     async fn answer(&mut self, to: Url, headers: HeaderMap, body: Vec<u8>) -> Result<Response, Cut> {
         let Transport { deck, provider, .. } = &*self.transport;
         if let Some(replayer) = deck.replayer() {
-            return replayer.answer(&self.asked, &self.secrets, &body, &*self.clock).await;
+            return Box::pin(replayer.answer(&self.asked, &self.secrets, &body, &*self.clock)).await;
         }
         if let Some(recorder) = deck.recorder() {
             self.tape = recorder.begin(&self.asked, provider, &self.secrets, &body, &self.clock);

@@ -147,7 +147,8 @@ impl Transport {
         let Some(key) = key else {
             return Ok(Credentials { headers, secrets: self.known.clone(), key: None });
         };
-        let key = key.get(clock).await?;
+        // In a box: few calls need it, and it would make the future of each of them larger by files and processes.
+        let key = Box::pin(key.get(clock)).await?;
         // A header of the user's own replaces it.
         headers.entry(self.key_header.name()).or_insert(self.key_header.value(&key)?);
         let secrets = Secrets::new(self.secrets.iter().chain([&key]).map(String::as_str));
