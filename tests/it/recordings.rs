@@ -5,7 +5,7 @@
 use std::{fs, path::PathBuf};
 
 use serde_json::Value;
-use turnwright_core::{ErrorKind, RandomSource, clock::SeededRandom};
+use turnwright_core::{ErrorKind, RandomSource, TokenUsage, clock::SeededRandom};
 use turnwright_llm_stream::{
     Assembler, FinishReason, LlmEvent, LlmResponse, StreamItem, ToolProgress,
     classify::{HttpFailure, Secrets},
@@ -64,14 +64,42 @@ fn splits(body: &[u8]) -> Vec<Vec<&[u8]>> {
     all
 }
 
-fn decode(chunks: &[&[u8]]) -> Vec<StreamItem> {
-    let (mut decoder, mut out) = (ChatDecoder::new("p"), Vec::new());
+fn decode_with(mut decoder: impl WireDecoder, chunks: &[&[u8]]) -> Vec<StreamItem> {
+    let mut out = Vec::new();
     for chunk in chunks {
         decoder.feed(chunk, &mut out);
     }
     decoder.end(&mut out);
     assert!(decoder.is_done());
     out
+}
+
+/// Every answer in this format says what the other reader found, at any split.
+fn agrees_with_another_reader<D: WireDecoder>(format: &str, new: impl Fn() -> D) {
+    for Recording { name, body, expected, .. } in streams(Some(format)) {
+        let items = decode_with(new(), &[&body]);
+        for chunks in splits(&body) {
+            let lengths = || chunks.iter().map(|chunk| chunk.len()).collect::<Vec<_>>();
+            assert!(decode_with(new(), &chunks) == items, "{name}: {:?}", lengths());
+        }
+        let response = assembled(&items);
+        assert_eq!(response.error, None, "{name}");
+        assert_eq!(response.text(), expected["text"].as_str().unwrap(), "{name}");
+        assert_eq!(response.raw_finish_reason.as_deref(), expected["finish"].as_str(), "{name}");
+        assert_eq!(response.model.as_deref(), expected["model"].as_str(), "{name}");
+        assert_eq!(response.response_id.as_deref(), expected["id"].as_str(), "{name}");
+        let TokenUsage { input_tokens, output_tokens, cache_read_input_tokens, partial, .. } = response.usage;
+        let counted = ["input", "output", "cached"].map(|field| expected["usage"][field].as_u64());
+        assert_eq!([input_tokens, output_tokens, cache_read_input_tokens], counted, "{name}");
+        assert!(!partial, "{name}");
+
+        let calls = expected_calls(&expected);
+        let (shown, fragments) = shown_calls(&items);
+        assert_eq!(shown, calls, "{name}: the progress lane");
+        assert!(fragments >= 3 * calls.len(), "{name}: {fragments} fragments");
+        let complete = response.tool_calls().map(|c| (c.id.to_string(), c.name.clone(), c.arguments.clone()));
+        assert_eq!(complete.collect::<Calls>(), calls, "{name}");
+    }
 }
 
 /// Names and data of all frames.
@@ -130,43 +158,14 @@ fn assembled(items: &[StreamItem]) -> LlmResponse {
 
 #[test]
 fn a_real_servers_chat_streams_decode_to_what_another_reader_found_at_any_split() {
-    for Recording { name, body, expected, .. } in streams(Some("chat")) {
-        let items = decode(&[&body]);
-        for chunks in splits(&body) {
-            assert!(
-                decode(&chunks) == items,
-                "{name}: {:?}",
-                chunks.iter().map(|c| c.len()).collect::<Vec<_>>()
-            );
-        }
-        let response = assembled(&items);
-        assert_eq!(response.error, None, "{name}");
-        assert_eq!(response.text(), expected["text"].as_str().unwrap(), "{name}");
-        assert_eq!(response.raw_finish_reason.as_deref(), expected["finish"].as_str(), "{name}");
-        assert_eq!(response.model.as_deref(), expected["model"].as_str(), "{name}");
-        assert_eq!(response.response_id.as_deref(), expected["id"].as_str(), "{name}");
-        let usage = [
-            response.usage.input_tokens,
-            response.usage.output_tokens,
-            response.usage.cache_read_input_tokens,
-        ];
-        let counted = ["input", "output", "cached"].map(|field| expected["usage"][field].as_u64());
-        assert_eq!((usage, response.usage.partial), (counted, false), "{name}");
-
-        let calls = expected_calls(&expected);
-        let (shown, fragments) = shown_calls(&items);
-        assert_eq!(shown, calls, "{name}: the progress lane");
-        assert!(fragments >= 3 * calls.len(), "{name}: {fragments} fragments");
-        let complete = response.tool_calls().map(|c| (c.id.to_string(), c.name.clone(), c.arguments.clone()));
-        assert_eq!(complete.collect::<Calls>(), calls, "{name}");
-    }
+    agrees_with_another_reader("chat", || ChatDecoder::new("p"));
 }
 
 #[test]
 fn calls_of_a_real_answer_that_was_cut_do_not_run() {
     let mut seen = Vec::new();
     for Recording { name, body, .. } in streams(Some("chat")) {
-        let response = assembled(&decode(&[&body]));
+        let response = assembled(&decode_with(ChatDecoder::new("p"), &[&body]));
         seen.push((
             name,
             response.finish_reason.unwrap(),

@@ -3,7 +3,7 @@
 use std::{borrow::Cow, sync::Arc};
 
 use serde::de::IgnoredAny;
-use serde_json::json;
+use serde_json::{Value, json};
 use turnwright_core::{ImageRef, Interrupted, Message, Part, ToolCall, ToolDefinition};
 
 use super::names::legal_name;
@@ -73,6 +73,25 @@ fn escape(text: &str) -> String {
         }
     }
     out
+}
+
+/// What a user's message says, for formats in which words alone may go as a string, which every server takes: a list of
+/// parts is only for images.
+pub(in crate::wire) fn words_or_parts(
+    message: &Message,
+    text: fn(&str) -> Value,
+    image: fn(&ImageRef) -> Value,
+) -> Value {
+    if !message.parts.iter().any(|part| matches!(part, Part::Image(_))) {
+        let texts: Vec<&str> = message.parts.iter().filter_map(Part::as_text).collect();
+        return texts.join("\n").into();
+    }
+    let part = |part: &Part| match part {
+        Part::Text { text: words } => Some(text(words)),
+        Part::Image(reference) => Some(image(reference)),
+        _ => None,
+    };
+    message.parts.iter().filter_map(part).collect()
 }
 
 /// Whether the server can fetch the image; else it is in a store of ours.

@@ -23,6 +23,8 @@ pub mod responses;
 pub(crate) mod scan;
 mod sse_decoder;
 mod template;
+#[cfg(test)]
+mod testing;
 mod text;
 mod turns;
 mod usage;

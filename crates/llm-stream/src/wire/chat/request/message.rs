@@ -10,7 +10,7 @@ use super::super::reasoning::{content_of, details_of};
 use crate::{
     LlmRequest,
     wire::{
-        history::{arguments_of, interrupted_response, is_url, name_of, text_of},
+        history::{arguments_of, interrupted_response, is_url, name_of, text_of, words_or_parts},
         ids::ShortIds,
     },
 };
@@ -152,21 +152,8 @@ impl<'a> Call<'a> {
     }
 }
 
-/// Words alone go as a string, which every server takes; lists of parts are only for images.
 fn user(message: &Message) -> Value {
-    let has_images = message.parts.iter().any(|part| matches!(part, Part::Image(_)));
-    let content = if has_images {
-        let part = |part: &Part| match part {
-            Part::Text { text } => Some(text_part(text)),
-            Part::Image(image) => Some(image_part(image)),
-            _ => None,
-        };
-        message.parts.iter().filter_map(part).collect()
-    } else {
-        let texts: Vec<&str> = message.parts.iter().filter_map(Part::as_text).collect();
-        Value::from(texts.join("\n"))
-    };
-    json!({ "role": "user", "content": content })
+    json!({ "role": "user", "content": words_or_parts(message, text_part, image_part) })
 }
 
 fn text_part(text: &str) -> Value {

@@ -2,18 +2,12 @@
 
 use std::sync::Arc;
 
-use turnwright_core::{
-    Concurrency, ImageRef, Interrupted, Message, MessageId, Part, Reasoning, Role, ToolCall, ToolDefinition,
-    ToolResult,
-};
+use turnwright_core::{ImageRef, Interrupted, Message, Part, Reasoning, Role, ToolCall, ToolResult};
 
 use super::*;
+use crate::wire::testing::{assistant, id, tool};
 
 mod thoughts;
-
-fn id() -> MessageId {
-    MessageId::from_uuid(Default::default())
-}
 
 fn body(request: &LlmRequest) -> Value {
     serde_json::from_slice(&chat_body(request).unwrap()).unwrap()
@@ -22,23 +16,6 @@ fn body(request: &LlmRequest) -> Value {
 fn messages(messages: Vec<Message>) -> Value {
     let messages = messages.into_iter().map(Arc::new).collect();
     body(&LlmRequest { model: "m".into(), messages, ..LlmRequest::default() })["messages"].take()
-}
-
-fn assistant(parts: Vec<Part>) -> Message {
-    Message::new(id(), Role::Assistant, parts)
-}
-
-fn tool(name: &str) -> Arc<ToolDefinition> {
-    Arc::new(ToolDefinition {
-        name: name.into(),
-        description: "does it".into(),
-        parameters: json!({ "type": "object", "properties": { "b": {}, "a": {} } }),
-        source: "local".into(),
-        concurrency: Concurrency::Exclusive,
-        idempotent: false,
-        timeout: None,
-        idle_timeout: None,
-    })
 }
 
 fn full() -> LlmRequest {

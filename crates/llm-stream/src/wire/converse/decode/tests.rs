@@ -8,9 +8,10 @@ use turnwright_core::{Message as Spoken, MessageId, Part, Role, ToolCall};
 
 use super::*;
 use crate::{
-    Assembler, LlmResponse, ToolProgress,
+    LlmResponse, ToolProgress,
     classify::MAX_BODY_BYTES,
     wire::eventstream::{HeaderValue, encode},
+    wire::testing::{assemble, at_every_split, decode_with},
 };
 
 mod arbitrary;
@@ -70,42 +71,9 @@ fn finished(events: &[Vec<u8>], reason: &str) -> Vec<u8> {
     [start(), events.concat(), stop(reason), metadata()].concat()
 }
 
-fn decode_with<'a>(
-    mut decoder: ConverseDecoder,
-    chunks: impl IntoIterator<Item = &'a [u8]>,
-) -> Vec<StreamItem> {
-    let mut out = Vec::new();
-    for chunk in chunks {
-        decoder.feed(chunk, &mut out);
-    }
-    decoder.end(&mut out);
-    assert!(decoder.is_done());
-    let is_terminal = |i: &StreamItem| matches!(i, StreamItem::Event(e) if e.is_terminal());
-    assert_eq!(out.iter().filter(|i| is_terminal(i)).count(), 1, "{out:?}");
-    assert!(out.last().is_some_and(is_terminal), "{out:?}");
-    out
-}
-
-/// Decodes the body whole, at every split and one byte at a time: the items must be equal.
+/// The items of a body, which are the same at every split.
 fn items(body: &[u8]) -> Vec<StreamItem> {
-    let new = || ConverseDecoder::new("p");
-    let whole = decode_with(new(), [body]);
-    for split in 0..=body.len() {
-        let (a, b) = body.split_at(split);
-        assert_eq!(decode_with(new(), [a, b]), whole, "split at {split}");
-    }
-    assert_eq!(decode_with(new(), body.chunks(1)), whole, "one byte at a time");
-    whole
-}
-
-fn assemble(items: Vec<StreamItem>) -> LlmResponse {
-    let mut assembler = Assembler::new();
-    for item in items {
-        if let StreamItem::Event(event) = item {
-            assembler.feed(event);
-        }
-    }
-    assembler.finish()
+    at_every_split(|| ConverseDecoder::new("p"), body)
 }
 
 fn answer(body: &[u8]) -> LlmResponse {

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use turnwright_core::{
-    CallId, Concurrency, ImageRef, Interrupted, Message, MessageId, Part, Reasoning, Role, ToolCall,
-    ToolResult,
+    CallId, Concurrency, ImageRef, Interrupted, Message, Part, Reasoning, Role, ToolCall, ToolResult,
 };
 
 use super::*;
+use crate::wire::testing::{assistant, id, user};
 use crate::{
     Assembler, StreamItem,
     wire::{WireDecoder, chat::ChatDecoder, gemini::GeminiDecoder},
@@ -15,10 +15,6 @@ use crate::{
 use serde_json::Map;
 
 mod kept;
-
-fn id() -> MessageId {
-    MessageId::from_uuid(Default::default())
-}
 
 fn body(request: &LlmRequest) -> Value {
     serde_json::from_slice(&gemini_body(request).unwrap()).unwrap()
@@ -31,14 +27,6 @@ fn contents_for(model: &str, messages: Vec<Message>) -> Value {
 
 fn contents(messages: Vec<Message>) -> Value {
     contents_for("gemini-2.5-flash", messages)
-}
-
-fn assistant(parts: Vec<Part>) -> Message {
-    Message::new(id(), Role::Assistant, parts)
-}
-
-fn user(text: &str) -> Message {
-    Message::user(id(), text)
 }
 
 fn image(uri: &str, media_type: Option<&str>) -> ImageRef {

@@ -2,11 +2,10 @@
 
 use std::sync::Arc;
 
-use turnwright_core::{
-    Concurrency, ImageRef, Interrupted, Message, MessageId, Part, Reasoning, Role, ToolCall, ToolResult,
-};
+use turnwright_core::{ImageRef, Interrupted, Message, Part, Role, ToolCall, ToolResult};
 
 use super::*;
+use crate::wire::testing::{answered, assistant, call, calls, full, id, image, reasoning, user};
 use crate::{
     Assembler, StreamItem,
     wire::{WireDecoder, chat::ChatDecoder, messages::MessagesDecoder, responses::ResponsesDecoder},
@@ -14,10 +13,6 @@ use crate::{
 
 mod heard;
 mod mended;
-
-fn id() -> MessageId {
-    MessageId::from_uuid(Default::default())
-}
 
 fn body(request: &LlmRequest) -> Value {
     serde_json::from_slice(&messages_body(request).unwrap()).unwrap()
@@ -30,26 +25,6 @@ fn body_of(messages: Vec<Message>) -> Value {
 
 fn sent(messages: Vec<Message>) -> Value {
     body_of(messages)["messages"].take()
-}
-
-fn user(text: &str) -> Message {
-    Message::user(id(), text)
-}
-
-fn assistant(parts: Vec<Part>) -> Message {
-    Message::new(id(), Role::Assistant, parts)
-}
-
-fn call(id: &str) -> ToolCall {
-    ToolCall::new(id, "t", "{}")
-}
-
-fn calls(ids: &[&str]) -> Message {
-    assistant(ids.iter().map(|id| Part::ToolCall(call(id))).collect())
-}
-
-fn answered(id: &str, content: &str) -> Message {
-    Message::tool(self::id(), ToolResult::ok(&call(id), content))
 }
 
 fn words(text: &str) -> Value {
@@ -66,39 +41,6 @@ fn result(id: &str, content: &str) -> Value {
 
 fn turn(role: &str, content: Value) -> Value {
     Value::from_iter([("role", role.into()), ("content", content)])
-}
-
-fn reasoning(text: &str, opaque: Value) -> Part {
-    let Value::Object(opaque) = opaque else { unreachable!() };
-    Part::Reasoning(Reasoning { text: text.into(), opaque })
-}
-
-fn image(uri: &str) -> ImageRef {
-    ImageRef { uri: uri.into(), media_type: None }
-}
-
-fn full() -> LlmRequest {
-    let tool = ToolDefinition {
-        name: "t".into(),
-        description: "does it".into(),
-        parameters: json!({ "type": "object", "properties": { "b": {}, "a": {} } }),
-        source: "local".into(),
-        concurrency: Concurrency::Exclusive,
-        idempotent: false,
-        timeout: None,
-        idle_timeout: None,
-    };
-    LlmRequest {
-        model: "m".into(),
-        system: Some("be brief".into()),
-        messages: vec![Arc::new(user("hi"))],
-        tools: [Arc::new(tool)].into(),
-        tool_choice: ToolChoice::Tool("t".into()),
-        temperature: Some(0.5),
-        max_output_tokens: Some(9),
-        stop: vec!["END".into()],
-        ..LlmRequest::default()
-    }
 }
 
 #[test]

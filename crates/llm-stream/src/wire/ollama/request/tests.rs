@@ -4,19 +4,15 @@ use std::sync::Arc;
 
 use serde_json::json;
 use turnwright_core::{
-    Concurrency, ImageRef, Interrupted, Message, MessageId, Part, Reasoning, Role, ToolCall, ToolDefinition,
-    ToolResult,
+    Concurrency, Interrupted, Message, Part, Reasoning, Role, ToolCall, ToolDefinition, ToolResult,
 };
 
 use super::*;
+use crate::wire::testing::{assistant, id, image};
 use crate::{
     Assembler, StreamItem,
     wire::{WireDecoder, chat::ChatDecoder, ollama::OllamaDecoder},
 };
-
-fn id() -> MessageId {
-    MessageId::from_uuid(Default::default())
-}
 
 fn body(request: &LlmRequest) -> Value {
     serde_json::from_slice(&ollama_body(request).unwrap()).unwrap()
@@ -25,14 +21,6 @@ fn body(request: &LlmRequest) -> Value {
 fn messages(messages: Vec<Message>) -> Value {
     let messages = messages.into_iter().map(Arc::new).collect();
     body(&LlmRequest { model: "m".into(), messages, ..LlmRequest::default() })["messages"].take()
-}
-
-fn assistant(parts: Vec<Part>) -> Message {
-    Message::new(id(), Role::Assistant, parts)
-}
-
-fn image(uri: &str) -> ImageRef {
-    ImageRef { uri: uri.into(), media_type: None }
 }
 
 fn decoded(mut decoder: impl WireDecoder, body: &str) -> Message {

@@ -5,8 +5,10 @@ use turnwright_core::{ErrorKind, Part};
 
 use super::*;
 use crate::{
-    Assembler, Finish, FinishReason, LlmEvent, LlmResponse, ToolProgress, classify::Secrets,
+    Finish, FinishReason, LlmEvent, LlmResponse, ToolProgress,
+    classify::Secrets,
     wire::WireDecoder,
+    wire::testing::{assemble, at_every_split, decode_with},
 };
 
 mod calls;
@@ -14,42 +16,9 @@ mod endings;
 mod limits;
 mod reasoning;
 
-fn decode_with<'a>(
-    mut decoder: ResponsesDecoder,
-    chunks: impl IntoIterator<Item = &'a [u8]>,
-) -> Vec<StreamItem> {
-    let mut out = Vec::new();
-    for chunk in chunks {
-        decoder.feed(chunk, &mut out);
-    }
-    decoder.end(&mut out);
-    assert!(decoder.is_done());
-    let terminals = out.iter().filter(|i| matches!(i, StreamItem::Event(e) if e.is_terminal())).count();
-    assert_eq!(terminals, 1, "{out:?}");
-    assert!(matches!(out.last(), Some(StreamItem::Event(e)) if e.is_terminal()), "{out:?}");
-    out
-}
-
-/// Decodes the body whole, at every split and one byte at a time: the items must be equal.
+/// The items of a body, which are the same at every split.
 fn items(body: &str) -> Vec<StreamItem> {
-    let (bytes, new) = (body.as_bytes(), || ResponsesDecoder::new("p"));
-    let whole = decode_with(new(), [bytes]);
-    for split in 0..=bytes.len() {
-        let (a, b) = bytes.split_at(split);
-        assert_eq!(decode_with(new(), [a, b]), whole, "split at {split} of {body}");
-    }
-    assert_eq!(decode_with(new(), bytes.chunks(1)), whole, "one byte at a time: {body}");
-    whole
-}
-
-fn assemble(items: Vec<StreamItem>) -> LlmResponse {
-    let mut assembler = Assembler::new();
-    for item in items {
-        if let StreamItem::Event(event) = item {
-            assembler.feed(event);
-        }
-    }
-    assembler.finish()
+    at_every_split(|| ResponsesDecoder::new("p"), body.as_bytes())
 }
 
 fn answer(body: &str) -> LlmResponse {

@@ -3,19 +3,14 @@
 use std::sync::Arc;
 
 use serde_json::Map;
-use turnwright_core::{
-    Concurrency, ImageRef, Interrupted, Message, MessageId, Part, Reasoning, Role, ToolCall, ToolResult,
-};
+use turnwright_core::{Interrupted, Message, Part, Role, ToolCall, ToolResult};
 
 use super::*;
+use crate::wire::testing::{assistant, full, id, image, reasoning};
 use crate::{
     Assembler, StreamItem,
     wire::{WireDecoder, chat::ChatDecoder, responses::ResponsesDecoder},
 };
-
-fn id() -> MessageId {
-    MessageId::from_uuid(Default::default())
-}
 
 fn body(request: &LlmRequest) -> Value {
     serde_json::from_slice(&responses_body(request).unwrap()).unwrap()
@@ -26,10 +21,6 @@ fn input_of(messages: Vec<Message>) -> Value {
     body(&LlmRequest { model: "m".into(), messages, ..LlmRequest::default() })["input"].take()
 }
 
-fn assistant(parts: Vec<Part>) -> Message {
-    Message::new(id(), Role::Assistant, parts)
-}
-
 fn said(text: &str) -> Value {
     json!({ "type": "message", "id": "msg_1", "role": "assistant", "status": "completed",
         "content": [{ "type": "output_text", "text": text, "annotations": [] }] })
@@ -37,39 +28,6 @@ fn said(text: &str) -> Value {
 
 fn called(id: &str, arguments: &str) -> Value {
     json!({ "type": "function_call", "call_id": id, "name": "t", "arguments": arguments })
-}
-
-fn reasoning(text: &str, opaque: Value) -> Part {
-    let Value::Object(opaque) = opaque else { unreachable!() };
-    Part::Reasoning(Reasoning { text: text.into(), opaque })
-}
-
-fn image(uri: &str) -> ImageRef {
-    ImageRef { uri: uri.into(), media_type: None }
-}
-
-fn full() -> LlmRequest {
-    let tool = ToolDefinition {
-        name: "t".into(),
-        description: "does it".into(),
-        parameters: json!({ "type": "object", "properties": { "b": {}, "a": {} } }),
-        source: "local".into(),
-        concurrency: Concurrency::Exclusive,
-        idempotent: false,
-        timeout: None,
-        idle_timeout: None,
-    };
-    LlmRequest {
-        model: "m".into(),
-        system: Some("be brief".into()),
-        messages: vec![Arc::new(Message::user(id(), "hi"))],
-        tools: [Arc::new(tool)].into(),
-        tool_choice: ToolChoice::Tool("t".into()),
-        temperature: Some(0.5),
-        max_output_tokens: Some(9),
-        stop: vec!["END".into()],
-        ..LlmRequest::default()
-    }
 }
 
 /// What a decoder made of a body, as the message that history will have.

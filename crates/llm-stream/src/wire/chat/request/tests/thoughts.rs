@@ -1,9 +1,9 @@
 //! Reasoning that came as `reasoning_content` goes back where it must, and nowhere else.
 
 use super::*;
-use crate::{
-    Assembler, StreamItem,
-    wire::{WireDecoder, chat::ChatDecoder},
+use crate::wire::{
+    chat::ChatDecoder,
+    testing::{assemble, decode_with},
 };
 
 /// The answer of a model which thinks, says something and calls.
@@ -19,15 +19,8 @@ fn answer(model: &str, field: &str) -> Message {
     ]
     .map(|data| format!("data: {data}\n\n"))
     .concat();
-    let (mut decoder, mut items) = (ChatDecoder::for_request("p", &request), Vec::new());
-    decoder.feed(body.as_bytes(), &mut items);
-    let mut assembler = Assembler::new();
-    for item in items {
-        if let StreamItem::Event(event) = item {
-            assembler.feed(event);
-        }
-    }
-    assistant(assembler.finish().parts)
+    let items = decode_with(ChatDecoder::for_request("p", &request), [body.as_bytes()]);
+    assistant(assemble(items).parts)
 }
 
 /// What goes back of the reasoning, of each assistant message.
