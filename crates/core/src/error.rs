@@ -111,6 +111,10 @@ pub enum ErrorKind {
     ReplayRefused,
     /// A store failed.
     Store,
+    /// Another process runs a leg of the session.
+    SessionHeld,
+    /// The lease under which a leg writes its session was lost: another process has it.
+    LeaseLost,
     /// A store holds another version than expected, or another writer came first.
     Conflict,
     /// Stored data cannot be read.

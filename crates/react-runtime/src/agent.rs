@@ -55,6 +55,10 @@ pub(crate) struct AgentInner {
     pub(crate) deadline: Option<Duration>,
     pub(crate) channel: Option<Arc<dyn ControlChannel>>,
     pub(crate) store: Option<Arc<dyn SessionStore>>,
+    /// Who takes leases: unique for each agent of each process.
+    pub(crate) holder: Box<str>,
+    /// How long a lease lasts.
+    pub(crate) lease: Duration,
     pub(crate) sources: Sources,
     pub(crate) blocking: Arc<BlockingPool>,
     pub(crate) spawn: Spawner,
@@ -98,7 +102,8 @@ impl Agent {
         Session(self.0.sessions.open(inner))
     }
 
-    /// The session of this id: the one that is open, else the stored one, else a new one.
+    /// The session of this id: the one that is open, else the stored one, else a new one. One that is open and runs no
+    /// turn is brought up to what is stored, since another process may have written it.
     ///
     /// # Errors
     /// [`StoreError`] when the store cannot read it.
@@ -107,7 +112,9 @@ impl Agent {
     /// Safe: opening changes nothing.
     pub async fn open_session(&self, id: SessionId) -> Result<Session, StoreError> {
         if let Some(open) = self.0.sessions.get(&id) {
-            return Ok(Session(open));
+            let session = Session(open);
+            session.refresh().await?;
+            return Ok(session);
         }
         let stored = match &self.0.store {
             Some(store) => store.load(&id).await?.unwrap_or_default(),

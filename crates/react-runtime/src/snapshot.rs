@@ -52,6 +52,11 @@ pub struct TurnSnapshot {
 impl TurnSnapshot {
     /// The version this program writes.
     pub const SCHEMA: u32 = 1;
+
+    /// How many of its calls wait for somebody outside.
+    pub fn pending(&self) -> usize {
+        self.transaction.as_ref().map_or(0, |transaction| transaction.pending().count())
+    }
 }
 
 /// A digest of a set of tools: names, sources and schemas.

@@ -78,6 +78,7 @@ pub struct AgentBuilder {
     tool_result_tokens: Option<usize>,
     channel: Option<Arc<dyn ControlChannel>>,
     store: Option<Arc<dyn SessionStore>>,
+    lease: Duration,
     sources: Sources,
     blocking_threads: usize,
     spawn: Spawner,
@@ -86,6 +87,9 @@ pub struct AgentBuilder {
 }
 
 impl AgentBuilder {
+    /// How long a lease lasts, unless [`AgentBuilder::lease`] says otherwise.
+    pub const DEFAULT_LEASE: Duration = Duration::from_secs(30);
+
     pub(super) fn new(name: Arc<str>, model: ModelHandle) -> Self {
         let request = LlmRequest::default().for_model(model.clone());
         Self {
@@ -107,6 +111,7 @@ impl AgentBuilder {
             tool_result_tokens: None,
             channel: None,
             store: None,
+            lease: AgentBuilder::DEFAULT_LEASE,
             sources: Sources::default(),
             blocking_threads: 16,
             spawn: Spawner::default(),
@@ -219,6 +224,14 @@ impl AgentBuilder {
         self
     }
 
+    /// How long the lease lasts under which a leg writes its session; 30 s by default. It is renewed every third of
+    /// that. After a crash nobody else can take the session up before it has ended, unless the store knows that the
+    /// process is gone. Without a store it means nothing.
+    pub fn lease(mut self, ttl: Duration) -> Self {
+        self.lease = ttl;
+        self
+    }
+
     /// Time, ids and randomness. The machine's own by default.
     pub fn sources(mut self, sources: Sources) -> Self {
         self.sources = sources;
@@ -270,6 +283,9 @@ impl AgentBuilder {
         if self.deadline.is_some_and(|d| d.is_zero()) {
             return Err(BuildError::ZeroTimeout("deadline"));
         }
+        if self.lease.is_zero() {
+            return Err(BuildError::ZeroTimeout("lease"));
+        }
         let mut tools = BTreeMap::new();
         let mut definitions = Vec::with_capacity(self.tools.len());
         for tool in self.tools {
@@ -312,6 +328,8 @@ impl AgentBuilder {
             deadline: self.deadline,
             channel: self.channel,
             store: self.store,
+            holder: holder(),
+            lease: self.lease,
             sources: self.sources,
             blocking: Arc::new(BlockingPool::new(self.blocking_threads)),
             spawn: self.spawn,
@@ -320,6 +338,13 @@ impl AgentBuilder {
             commit_probe: self.commit_probe,
         })))
     }
+}
+
+/// Who takes leases for an agent. No part of a run, which must replay: so it is drawn from the machine and not from the
+/// agent's sources.
+fn holder() -> Box<str> {
+    let id = Sources::default().id::<Agent>();
+    format!("process {}, agent {id}", std::process::id()).into()
 }
 
 /// The order of the design, outermost first: inherited, result limit, control drain, LLM cancel, the users' own. The

@@ -9,6 +9,7 @@ use super::{LegRt, UNWIND_BUDGET};
 use crate::{
     ledger::Leg,
     machine::{Fed, LegStop, Step, Stop},
+    session::Save,
     snapshot::TurnSnapshot,
     store::StoreError,
 };
@@ -57,6 +58,7 @@ pub(super) async fn run(rt: &LegRt, worked: Result<LegOutcome, Exit>) {
         crashed = rt.save_terminal().await.err().map(ErrorInfo::from);
     }
     let outcome = outcome(rt, crashed);
+    rt.session.release().await;
     rt.return_leftovers(&outcome);
     rt.end(&outcome, snapshot);
 }
@@ -145,7 +147,7 @@ impl LegRt {
 
     async fn save_terminal(&self) -> Result<(), StoreError> {
         let messages = self.ledger.read(|leg| leg.messages().to_vec());
-        self.session.save(messages, None).await
+        self.session.save(Save { messages, by_leg: true, ..Save::default() }).await
     }
 
     /// Layers and the last hooks of a parked leg may have said or remembered something since it was saved. When that
@@ -170,7 +172,11 @@ impl LegRt {
             return Some(parked);
         }
         *self.parked.lock() = Some((snapshot.clone(), revision));
-        if let Err(e) = self.session.save(messages, Some(snapshot.clone())).await {
+        if let Err(e) = self
+            .session
+            .save(Save { messages, snapshot: Some(snapshot.clone()), by_leg: true, ..Save::default() })
+            .await
+        {
             tracing::warn!("what a parked turn said last is not stored: {e}");
         }
         Some(snapshot)

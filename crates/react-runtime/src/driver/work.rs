@@ -11,7 +11,7 @@ use super::LegRt;
 use crate::{
     event::TurnEventKind,
     machine::{Fed, LegStop, Step},
-    session::is_sayable,
+    session::{Save, is_sayable},
     snapshot::TurnSnapshot,
 };
 
@@ -150,7 +150,14 @@ impl LegRt {
     /// message and an interrupted turn, and no approved call runs twice.
     async fn mark_running(&self, begun_from: TurnSnapshot) -> Result<(), Exit> {
         let messages = self.ledger.read(|leg| leg.messages().to_vec());
-        let marked = self.or_cancel(self.session.save(messages, Some(begun_from.clone()))).await?;
+        let marked = self
+            .or_cancel(self.session.save(Save {
+                messages,
+                snapshot: Some(begun_from.clone()),
+                by_leg: true,
+                ..Save::default()
+            }))
+            .await?;
         marked.map_err(|e| {
             let error = ErrorInfo::from(e);
             if self.ctx.leg() > 1 {
@@ -165,7 +172,14 @@ impl LegRt {
     async fn park(&self) -> Result<(), Exit> {
         let snapshot = self.snapshot()?;
         let (messages, revision) = self.ledger.read(|leg| (leg.messages().to_vec(), leg.revision()));
-        let saved = self.or_cancel(self.session.save(messages, Some(snapshot.clone()))).await?;
+        let saved = self
+            .or_cancel(self.session.save(Save {
+                messages,
+                snapshot: Some(snapshot.clone()),
+                by_leg: true,
+                ..Save::default()
+            }))
+            .await?;
         saved.map_err(|e| Exit::Failed(e.into()))?;
         *self.parked.lock() = Some((snapshot, revision));
         Ok(())

@@ -2,7 +2,7 @@
 
 use turnwright_core::{ApprovalRequest, Decision, DecisionError};
 
-use super::Session;
+use super::{Save, Session};
 use crate::store::StoreError;
 
 /// Why a decision was not taken. Nothing was changed.
@@ -45,7 +45,7 @@ impl Session {
             let pending = transaction.pending().cloned().collect();
             (state.messages.clone(), snapshot, pending)
         };
-        self.0.save(messages, Some(snapshot.clone())).await?;
+        self.0.save(Save { messages, snapshot: Some(snapshot.clone()), ..Save::default() }).await?;
         self.0.state.lock().snapshot = Some(snapshot);
         Ok(pending)
     }

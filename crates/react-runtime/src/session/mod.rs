@@ -2,31 +2,27 @@
 
 mod decide;
 mod handle;
+mod save;
 mod start;
 
-use std::{
-    panic::AssertUnwindSafe,
-    sync::{Arc, Weak},
-    time::Duration,
-};
+use std::sync::{Arc, Weak};
 
-use futures::FutureExt;
 use parking_lot::Mutex;
-use turnwright_core::{ApprovalRequest, ErrorInfo, Message, SessionId, panic::panic_text};
+use turnwright_core::{ApprovalRequest, ErrorInfo, Message, SessionId};
 
 pub use decide::DecideError;
 pub use handle::TurnHandle;
+pub use save::SAVE_TIMEOUT;
+pub(crate) use save::Save;
+use save::Stored;
 pub(crate) use start::is_sayable;
 pub use start::{Input, StartError};
 
 use crate::{
     agent::AgentInner,
     snapshot::TurnSnapshot,
-    store::{CommitId, SessionCommit, SessionStore, StoreError, StoredSession},
+    store::{JournalRecord, StoreError, StoredSession},
 };
-
-/// How long a store may take over one change.
-pub const SAVE_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A conversation with an agent. Clones, and what [`crate::Agent::open_session`] returns for the same id while one is
 /// alive, are the same session; it is forgotten when the last one is dropped.
@@ -39,6 +35,8 @@ pub(crate) struct SessionInner {
     state: Mutex<State>,
     /// Held while a decision is recorded: no other decision and no leg gets in between.
     turnstile: tokio::sync::Mutex<()>,
+    /// Held while the store is written: each change is made on top of the one before.
+    writer: tokio::sync::Mutex<()>,
 }
 
 struct State {
@@ -46,18 +44,10 @@ struct State {
     stored: Stored,
     /// The turn that waits, if one does.
     snapshot: Option<TurnSnapshot>,
+    /// What the leg noted that was cut off by the end of its process.
+    journal: Vec<JournalRecord>,
     /// Whether a leg runs.
     busy: bool,
-}
-
-/// What is known of the session in the store.
-#[derive(Clone, Default)]
-struct Stored {
-    /// How many of the messages it holds.
-    messages: usize,
-    revision: u64,
-    /// Changes whose outcome is not known, since nobody waited for them.
-    in_flight: Vec<CommitId>,
 }
 
 impl Session {
@@ -83,8 +73,9 @@ impl Session {
         !state.busy && state.snapshot.is_some()
     }
 
-    /// Whether the process that ran the turn's last leg went away in the middle of it. Which of its calls took effect is
-    /// not known, so it is not resumed: [`Session::cancel_parked`] ends it.
+    /// Whether the process that ran the turn's last leg went away in the middle of it, or still runs it elsewhere.
+    /// [`Session::resume`] goes on from the last checkpoint and the journal, and [`Session::cancel_parked`] ends it; where
+    /// it still runs, both end as failed with the kind `session_held`, and nothing is changed.
     pub fn is_interrupted(&self) -> bool {
         let state = self.0.state.lock();
         !state.busy && state.snapshot.as_ref().is_some_and(|s| s.running)
@@ -95,6 +86,23 @@ impl Session {
         let state = self.0.state.lock();
         let transaction = state.snapshot.as_ref().and_then(|s| s.transaction.as_ref());
         transaction.iter().flat_map(|t| t.pending().cloned()).collect()
+    }
+
+    /// Reads again what is stored: for sessions that other processes write too. Without a store, and while a turn runs,
+    /// nothing is done.
+    ///
+    /// # Errors
+    /// [`StoreError`]; the session is as it was.
+    ///
+    /// # Cancel safety
+    /// Safe: reading changes nothing.
+    pub async fn refresh(&self) -> Result<(), StoreError> {
+        if let Some(store) = &self.0.agent.store
+            && let Some(stored) = store.load(&self.0.id).await?
+        {
+            self.0.refresh(stored);
+        }
+        Ok(())
     }
 
     /// The suspended or drained turn as a value.
@@ -111,95 +119,24 @@ impl std::fmt::Debug for Session {
 
 impl SessionInner {
     pub(crate) fn new(id: SessionId, agent: Arc<AgentInner>, stored: StoredSession) -> Arc<Self> {
-        let state = State {
-            stored: Stored {
-                messages: stored.messages.len(),
-                revision: stored.revision,
-                in_flight: Vec::new(),
-            },
-            messages: stored.messages,
-            snapshot: stored.snapshot,
+        let mut state = State {
+            messages: Vec::new(),
+            stored: Stored::default(),
+            snapshot: None,
+            journal: Vec::new(),
             busy: false,
         };
-        Arc::new(Self { id, agent, state: Mutex::new(state), turnstile: tokio::sync::Mutex::default() })
+        state.read(stored);
+        let state = Mutex::new(state);
+        let (turnstile, writer) = (tokio::sync::Mutex::default(), tokio::sync::Mutex::default());
+        Arc::new(Self { id, agent, state, turnstile, writer })
     }
 
-    /// Commits what the store does not hold yet. Without a store nothing is to be done.
-    ///
-    /// A change whose future was dropped may have been applied all the same; the next one finds out by its id. A store
-    /// that panics, or takes longer than [`SAVE_TIMEOUT`], has failed.
-    pub(crate) async fn save(
-        &self,
-        messages: Vec<Arc<Message>>,
-        snapshot: Option<TurnSnapshot>,
-    ) -> Result<(), StoreError> {
-        let Some(store) = &self.agent.store else { return Ok(()) };
-        let saving = AssertUnwindSafe(Box::pin(self.save_to(&**store, messages, snapshot))).catch_unwind();
-        match tokio::time::timeout(SAVE_TIMEOUT, saving).await {
-            Ok(Ok(saved)) => saved,
-            Ok(Err(panic)) => Err(StoreError::Backend(format!("it panicked: {}", panic_text(&*panic)))),
-            Err(_) => Err(StoreError::Backend(format!("it did not answer within {SAVE_TIMEOUT:?}"))),
-        }
-    }
-
-    async fn save_to(
-        &self,
-        store: &dyn SessionStore,
-        messages: Vec<Arc<Message>>,
-        snapshot: Option<TurnSnapshot>,
-    ) -> Result<(), StoreError> {
-        let id = self.agent.sources.id();
-        let before = {
-            let mut state = self.state.lock();
-            let before = state.stored.clone();
-            state.stored.in_flight.push(id);
-            before
-        };
-        let saved = self.commit_on(store, id, before, messages, snapshot).await;
+    /// Takes over what is stored, where nothing of our own is under way and the store is ahead.
+    pub(crate) fn refresh(&self, stored: StoredSession) {
         let mut state = self.state.lock();
-        match saved {
-            Ok(stored) => {
-                state.stored = stored;
-                Ok(())
-            }
-            Err(e) => {
-                // The store says that nothing was changed: this one is not in flight.
-                state.stored.in_flight.retain(|other| *other != id);
-                Err(e)
-            }
-        }
-    }
-
-    async fn commit_on(
-        &self,
-        store: &dyn SessionStore,
-        id: CommitId,
-        before: Stored,
-        messages: Vec<Arc<Message>>,
-        snapshot: Option<TurnSnapshot>,
-    ) -> Result<Stored, StoreError> {
-        let change = |stored: &Stored, snapshot| SessionCommit {
-            session: self.id.clone(),
-            id,
-            base: stored.revision,
-            messages: messages.get(stored.messages..).unwrap_or_default().to_vec(),
-            snapshot,
-        };
-        let done = |base: u64| Stored { messages: messages.len(), revision: base + 1, in_flight: Vec::new() };
-        match store.commit(change(&before, snapshot.clone())).await {
-            Ok(()) => Ok(done(before.revision)),
-            Err(conflict @ StoreError::Conflict { .. }) => {
-                let held = store.load(&self.id).await?.unwrap_or_default();
-                // A change of our own, which nobody waited for, was applied after all: this one goes on top.
-                if !held.last_commit.is_some_and(|last| before.in_flight.contains(&last)) {
-                    return Err(conflict);
-                }
-                let held =
-                    Stored { messages: held.messages.len(), revision: held.revision, in_flight: Vec::new() };
-                store.commit(change(&held, snapshot)).await?;
-                Ok(done(held.revision))
-            }
-            Err(other) => Err(other),
+        if !state.busy && stored.revision > state.stored.revision {
+            state.read(stored);
         }
     }
 
@@ -213,7 +150,17 @@ impl SessionInner {
         let mut state = self.state.lock();
         state.messages = messages;
         state.snapshot = snapshot;
+        state.journal = Vec::new();
         state.busy = false;
+    }
+}
+
+impl State {
+    fn read(&mut self, stored: StoredSession) {
+        self.stored = Stored::of(&stored);
+        self.messages = stored.messages;
+        self.snapshot = stored.snapshot;
+        self.journal = stored.journal;
     }
 }
 

@@ -1,0 +1,199 @@
+//! Writing a session to its store.
+
+use std::{panic::AssertUnwindSafe, sync::Arc, time::Duration};
+
+use futures::FutureExt;
+use turnwright_core::{CommandId, Message, panic::panic_text};
+
+use super::SessionInner;
+use crate::{
+    snapshot::TurnSnapshot,
+    store::{
+        CommitId, Fence, JournalAppend, JournalRecord, LeaseChange, RecordedEvent, SessionCommit,
+        SessionStore, StoreError, StoredSession,
+    },
+};
+
+/// How long a store may take over one change.
+pub const SAVE_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// What is known of the session in the store.
+#[derive(Clone, Default)]
+pub(super) struct Stored {
+    /// How many of the messages it holds.
+    messages: usize,
+    pub(super) revision: u64,
+    /// The lease of the leg that runs.
+    fence: Option<Fence>,
+    /// Changes whose outcome is not known, since nobody waited for them.
+    in_flight: Vec<InFlight>,
+}
+
+#[derive(Clone)]
+struct InFlight {
+    id: CommitId,
+    /// How many events are in it.
+    events: usize,
+}
+
+impl Stored {
+    pub(super) fn of(stored: &StoredSession) -> Self {
+        let messages = stored.messages.len();
+        Self { messages, revision: stored.revision, fence: None, in_flight: Vec::new() }
+    }
+}
+
+/// What is to be stored.
+#[derive(Default)]
+pub(crate) struct Save {
+    /// All messages of the session; those the store has already are not sent again.
+    pub(crate) messages: Vec<Arc<Message>>,
+    pub(crate) snapshot: Option<TurnSnapshot>,
+    /// Whether a leg writes, under its lease, and not somebody beside legs.
+    pub(crate) by_leg: bool,
+    pub(crate) events: Vec<RecordedEvent>,
+    pub(crate) applied: Vec<CommandId>,
+}
+
+impl SessionInner {
+    /// Commits what the store does not hold yet. Without a store nothing is to be done.
+    ///
+    /// A change whose future was dropped may have been applied all the same; the next one finds out by its id. A store
+    /// that panics, or takes longer than [`SAVE_TIMEOUT`], has failed.
+    pub(crate) async fn save(&self, save: Save) -> Result<(), StoreError> {
+        let Some(store) = &self.agent.store else { return Ok(()) };
+        within(self.save_to(&**store, save)).await
+    }
+
+    async fn save_to(&self, store: &dyn SessionStore, save: Save) -> Result<(), StoreError> {
+        let _writer = self.writer.lock().await;
+        let id = self.agent.sources.id();
+        let before = {
+            let mut state = self.state.lock();
+            let before = state.stored.clone();
+            state.stored.in_flight.push(InFlight { id, events: save.events.len() });
+            before
+        };
+        let saved = self.commit_on(store, id, before, save).await;
+        let mut state = self.state.lock();
+        match saved {
+            Ok(stored) => {
+                state.stored = stored;
+                Ok(())
+            }
+            Err(e) => {
+                // The store says that nothing was changed: this one is not in flight.
+                state.stored.in_flight.retain(|other| other.id != id);
+                Err(e)
+            }
+        }
+    }
+
+    async fn commit_on(
+        &self,
+        store: &dyn SessionStore,
+        id: CommitId,
+        before: Stored,
+        save: Save,
+    ) -> Result<Stored, StoreError> {
+        let change = |stored: &Stored, events: &[RecordedEvent]| SessionCommit {
+            messages: save.messages.get(stored.messages..).unwrap_or_default().to_vec(),
+            snapshot: save.snapshot.clone(),
+            lease: self.right(&before, save.by_leg),
+            events: events.to_vec(),
+            applied: save.applied.clone(),
+            ..SessionCommit::new(self.id.clone(), id, stored.revision)
+        };
+        let committed = match store.commit(change(&before, &save.events)).await {
+            Err(conflict @ StoreError::Conflict { .. }) => {
+                let (held, events) = self.own_change(store, &before, conflict).await?;
+                store.commit(change(&held, save.events.get(events..).unwrap_or_default())).await?
+            }
+            done => done?,
+        };
+        Ok(Stored {
+            messages: save.messages.len(),
+            revision: committed.revision,
+            fence: committed.fence.filter(|_| save.by_leg),
+            in_flight: Vec::new(),
+        })
+    }
+
+    /// A change of our own, which nobody waited for, may have been applied after all: the next one goes on top. Gives what
+    /// the store holds, and how many events were in that change.
+    async fn own_change(
+        &self,
+        store: &dyn SessionStore,
+        before: &Stored,
+        conflict: StoreError,
+    ) -> Result<(Stored, usize), StoreError> {
+        let held = store.load(&self.id).await?.unwrap_or_default();
+        let ours = before.in_flight.iter().find(|change| held.last_commit == Some(change.id));
+        let events = ours.map(|change| change.events).ok_or(conflict)?;
+        Ok((Stored { fence: before.fence, ..Stored::of(&held) }, events))
+    }
+
+    /// A leg that does not know its lease (nobody waited for the change that took it) takes it again.
+    fn right(&self, stored: &Stored, by_leg: bool) -> LeaseChange {
+        match stored.fence {
+            Some(fence) if by_leg => LeaseChange::Keep(fence),
+            None if by_leg => {
+                LeaseChange::Acquire { holder: self.agent.holder.to_string(), ttl: self.agent.lease }
+            }
+            _ => LeaseChange::None,
+        }
+    }
+
+    /// Notes something in the journal of the leg that runs. Without a store nothing is to be done.
+    pub(crate) async fn note(&self, records: Vec<JournalRecord>) -> Result<(), StoreError> {
+        let Some(store) = &self.agent.store else { return Ok(()) };
+        within(self.note_in(&**store, records)).await
+    }
+
+    async fn note_in(&self, store: &dyn SessionStore, records: Vec<JournalRecord>) -> Result<(), StoreError> {
+        let _writer = self.writer.lock().await;
+        let before = self.state.lock().stored.clone();
+        let Some(fence) = before.fence else {
+            return Err(StoreError::Backend("the leg has no lease to write its journal under".into()));
+        };
+        let append = |stored: &Stored| JournalAppend {
+            session: self.id.clone(),
+            base: stored.revision,
+            fence,
+            records: records.clone(),
+        };
+        match store.append(append(&before)).await {
+            Err(conflict @ StoreError::Conflict { .. }) => {
+                let (held, _) = self.own_change(store, &before, conflict).await?;
+                store.append(append(&held)).await
+            }
+            done => done,
+        }
+    }
+
+    /// Makes the lease of the leg that runs last on.
+    pub(crate) async fn renew(&self) -> Result<(), StoreError> {
+        let (Some(store), Some(fence)) = (&self.agent.store, self.state.lock().stored.fence) else {
+            return Ok(());
+        };
+        within(store.renew(&self.id, fence, self.agent.lease)).await
+    }
+
+    /// Gives the lease back. Should that fail, it ends by itself.
+    pub(crate) async fn release(&self) {
+        let Some(store) = &self.agent.store else { return };
+        let Some(fence) = self.state.lock().stored.fence.take() else { return };
+        if let Err(e) = within(store.release(&self.id, fence)).await {
+            tracing::warn!("the lease of session {} could not be released: {e}", self.id);
+        }
+    }
+}
+
+async fn within(work: impl Future<Output = Result<(), StoreError>>) -> Result<(), StoreError> {
+    let work = AssertUnwindSafe(Box::pin(work)).catch_unwind();
+    match tokio::time::timeout(SAVE_TIMEOUT, work).await {
+        Ok(Ok(done)) => done,
+        Ok(Err(panic)) => Err(StoreError::Backend(format!("it panicked: {}", panic_text(&*panic)))),
+        Err(_) => Err(StoreError::Backend(format!("it did not answer within {SAVE_TIMEOUT:?}"))),
+    }
+}
