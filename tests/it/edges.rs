@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 use turnwright_control::ControlError;
 use turnwright_core::{
     AgentResult, BoxFuture, CallId, CancelCause, Decision, ErrorKind, LegOutcome, Message, Outcome, Part,
-    SessionId, StopReason, Timestamp, ToolCall, ToolResult, TurnContext,
+    SessionId, StopReason, Synthetic, Timestamp, ToolCall, ToolResult, TurnContext,
 };
 use turnwright_hook::{
     HookError, HookPoint, LegEnd, TurnAnswer, hook,
@@ -24,7 +24,7 @@ use turnwright_llm_stream::{LlmRequest, LlmResponse};
 use turnwright_react_runtime::{
     AgentBuilder, Session, Spawner, StartError, TurnEventKind,
     gate::AskFor,
-    store::{MemoryStore, SessionCommit, SessionStore, StoreError, StoredSession},
+    store::{Committed, MemoryStore, SessionCommit, SessionStore, StoreError, StoredSession},
     tool::{OrAbort, ToolError, tool},
 };
 use turnwright_testkit::{
@@ -33,7 +33,7 @@ use turnwright_testkit::{
     trace::{HookTrace, TraceHook},
 };
 
-use crate::support::{Ran, agent, agent_of, read, run};
+use crate::support::{Ran, agent, agent_of, read, rest_of_store, run};
 
 /// A store that misbehaves from its n-th commit on.
 struct Bad {
@@ -57,7 +57,7 @@ impl SessionStore for Bad {
     fn load<'a>(&'a self, s: &'a SessionId) -> BoxFuture<'a, Result<Option<StoredSession>, StoreError>> {
         self.inner.load(s)
     }
-    fn commit(&self, change: SessionCommit) -> BoxFuture<'_, Result<(), StoreError>> {
+    fn commit(&self, change: SessionCommit) -> BoxFuture<'_, Result<Committed, StoreError>> {
         if self.commits.fetch_add(1, SeqCst) < self.from {
             return self.inner.commit(change);
         }
@@ -67,9 +67,7 @@ impl SessionStore for Bad {
             How::Panics => panic!("tool"),
         }
     }
-    fn delete<'a>(&'a self, s: &'a SessionId) -> BoxFuture<'a, Result<(), StoreError>> {
-        self.inner.delete(s)
-    }
+    rest_of_store!(self => self.inner);
 }
 
 fn writes(replies: impl IntoIterator<Item = Reply>) -> AgentBuilder {
@@ -115,8 +113,8 @@ impl FinallyGraph for Says {
 
 #[tokio::test(start_paused = true)]
 async fn a_parked_turn_stays_parked_when_its_last_words_cannot_be_stored() {
-    // The start and the parking are stored; what FINALLY_GRAPH adds is not.
-    let agent = writes(asks()).store(Bad::new(2, How::Fails)).hook(hook!(Says)).build().unwrap();
+    // The start, the batch and the parking are stored; what FINALLY_GRAPH adds is not.
+    let agent = writes(asks()).store(Bad::new(3, How::Fails)).hook(hook!(Says)).build().unwrap();
     let session = agent.new_session();
     let first = read(&session, session.start("hi").unwrap()).await;
     assert!(first.result.is_none() && session.pending().len() == 1);
@@ -255,6 +253,7 @@ fn a_leg_that_dies_in_mid_run_is_found_interrupted_and_runs_nothing_twice() {
             .tool(hangs)
             .gate(AskFor::tools(["write"]))
             .store(store.clone())
+            .lease(Duration::from_millis(1))
             .build()
             .unwrap()
     };
@@ -273,15 +272,17 @@ fn a_leg_that_dies_in_mid_run_is_found_interrupted_and_runs_nothing_twice() {
     });
     drop(first);
     runtime().block_on(async {
+        // Its lease ends.
+        tokio::time::sleep(Duration::from_millis(5)).await;
         let agent = build(vec![Reply::new().text("again").finish()]);
         let session = agent.open_session(id.clone()).await.unwrap();
         assert!(session.is_interrupted());
-        assert_eq!(session.resume().unwrap_err(), StartError::Interrupted);
-        let handle = session.cancel_parked(CancelCause::requested("operator")).unwrap();
-        let ended = read(&session, handle).await;
-        assert_eq!(ended.result().outcome(), Outcome::Cancelled);
-        let next = read(&session, session.start("more").unwrap()).await;
-        assert_eq!((next.result().content.as_str(), ran.load(SeqCst)), ("again", 1));
+        let ended = read(&session, session.resume().unwrap()).await;
+        assert_eq!((ended.result().content.as_str(), ran.load(SeqCst)), ("again", 1));
+        let results: Vec<_> =
+            session.messages().iter().flat_map(|m| m.tool_results().cloned().collect::<Vec<_>>()).collect();
+        assert_eq!(results.len(), 1);
+        assert_eq!(results[0].synthetic, Some(Synthetic::InDoubt));
     });
 }
 
@@ -296,7 +297,7 @@ async fn fault_k3_two_processes_cannot_overwrite_each_other() {
     allow_all(&session).await;
     let deny = Decision::deny(["a".into()], "bob", Timestamp::UNIX_EPOCH, None);
     let e = same.decide(&deny).await.unwrap_err();
-    assert!(e.to_string().contains("another writer came first"), "{e}");
+    assert_eq!(e.to_string(), "call a is decided already", "what was stored meanwhile counts");
 }
 
 /// Applies every change, and for the first ones never says so.
@@ -305,16 +306,14 @@ impl SessionStore for Mute {
     fn load<'a>(&'a self, s: &'a SessionId) -> BoxFuture<'a, Result<Option<StoredSession>, StoreError>> {
         self.0.load(s)
     }
-    fn commit(&self, change: SessionCommit) -> BoxFuture<'_, Result<(), StoreError>> {
+    fn commit(&self, change: SessionCommit) -> BoxFuture<'_, Result<Committed, StoreError>> {
         let done = self.0.commit(change).now_or_never().unwrap();
         match done.is_ok() && self.1.fetch_update(SeqCst, SeqCst, |n| n.checked_sub(1)).is_ok() {
             true => Box::pin(std::future::pending()),
             false => Box::pin(async { done }),
         }
     }
-    fn delete<'a>(&'a self, s: &'a SessionId) -> BoxFuture<'a, Result<(), StoreError>> {
-        self.0.delete(s)
-    }
+    rest_of_store!(self => self.0);
 }
 
 #[tokio::test(start_paused = true)]
@@ -623,8 +622,10 @@ fn fault_r3_39_the_prompt_is_durable_before_the_first_model_byte() {
     let id = SessionId::new("s").unwrap();
     let build = |reply: Reply| {
         let model = ScriptedModel::new([reply]);
-        let agent =
-            turnwright_react_runtime::Agent::builder("t", model.handle()).store(store.clone()).build();
+        let agent = turnwright_react_runtime::Agent::builder("t", model.handle())
+            .store(store.clone())
+            .lease(Duration::from_millis(1))
+            .build();
         (model, agent.unwrap())
     };
     let first = runtime();
@@ -640,6 +641,8 @@ fn fault_r3_39_the_prompt_is_durable_before_the_first_model_byte() {
     });
     drop(first);
     runtime().block_on(async {
+        // Its lease ends.
+        tokio::time::sleep(Duration::from_millis(5)).await;
         let (_, agent) = build(Reply::new().text("ok").finish());
         let session = agent.open_session(id.clone()).await.unwrap();
         assert!(session.is_interrupted());

@@ -10,6 +10,7 @@
 mod approvals;
 mod batch;
 mod control;
+mod durability;
 mod edges;
 mod endings;
 mod faults;

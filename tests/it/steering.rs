@@ -1,7 +1,6 @@
 //! Rows of the fault list about cancelling and steering: tokens, races, bursts, and what is found again afterwards.
 
 use std::{
-    collections::HashMap,
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering::SeqCst},
@@ -11,6 +10,7 @@ use std::{
 
 use futures::{FutureExt, StreamExt};
 use parking_lot::Mutex;
+use serde::{Serialize, de::DeserializeOwned};
 use tokio_util::sync::CancellationToken;
 use turnwright_control::{
     CommandBody, ControlChannel, ControlCommand, ControlScope, Fate, InMemoryControlChannel,
@@ -25,13 +25,12 @@ use turnwright_llm_stream::wire::chat::chat_body;
 use turnwright_react_runtime::{
     Agent, AgentBuilder, GRACE, Session, TurnEventKind,
     gate::{AskFor, Gate, GateDecision},
-    snapshot::TurnSnapshot,
-    store::{CommitId, MemoryStore, SessionCommit, SessionStore, StoreError, StoredSession},
+    store::{Committed, MemoryStore, SessionCommit, SessionStore, StoreError, StoredSession},
     tool::{ToolContext, ToolError, tool},
 };
 use turnwright_testkit::{Reply, ScriptedModel, virtual_sources};
 
-use crate::support::{Ran, agent, agent_of, read};
+use crate::support::{Ran, agent, agent_of, read, rest_of_store};
 
 const MS: Duration = Duration::from_millis(1);
 
@@ -306,7 +305,7 @@ async fn fault_r3_38_an_illegal_history_is_found_before_a_request_goes_out() {
         Arc::new(Message::user(sources.id(), "hi")),
         Arc::new(Message::new(sources.id(), Role::Assistant, vec![call])),
     ];
-    let change = SessionCommit { session: id.clone(), id: sources.id(), base: 0, messages, snapshot: None };
+    let change = SessionCommit { messages, ..SessionCommit::new(id.clone(), sources.id(), 0) };
     store.commit(change).await.unwrap();
     let model = ScriptedModel::new([Reply::new().text("ok").finish()]);
     let agent = agent_of(&model).store(store).build().unwrap();
@@ -317,47 +316,28 @@ async fn fault_r3_38_an_illegal_history_is_found_before_a_request_goes_out() {
     assert_eq!((result.stop_reason, model.calls()), (StopReason::Error, 0));
 }
 
-/// Keeps every session as the text a file would hold.
+/// Keeps nothing but what a file would hold: everything goes through its text.
 #[derive(Default)]
-struct Disk(Mutex<HashMap<SessionId, File>>);
-#[derive(Default)]
-struct File {
-    lines: Vec<String>,
-    snapshot: Option<String>,
-    revision: u64,
-    last: Option<CommitId>,
+struct Disk(MemoryStore);
+
+fn written<T: Serialize + DeserializeOwned>(value: &T) -> T {
+    serde_json::from_str(&serde_json::to_string(value).unwrap()).unwrap()
 }
+
 impl SessionStore for Disk {
     fn load<'a>(&'a self, id: &'a SessionId) -> BoxFuture<'a, Result<Option<StoredSession>, StoreError>> {
-        let files = self.0.lock();
-        let read = files.get(id).map(|file| StoredSession {
-            messages: file.lines.iter().map(|l| Arc::new(serde_json::from_str(l).unwrap())).collect(),
-            snapshot: file.snapshot.as_ref().map(|s| serde_json::from_str::<TurnSnapshot>(s).unwrap()),
-            revision: file.revision,
-            last_commit: file.last,
-        });
-        Box::pin(async { Ok(read) })
+        self.0.load(id)
     }
-    fn commit(&self, change: SessionCommit) -> BoxFuture<'_, Result<(), StoreError>> {
+    fn commit(&self, mut change: SessionCommit) -> BoxFuture<'_, Result<Committed, StoreError>> {
         Box::pin(async move {
             // Not at once: whoever tells the end before the save is over is found out.
             tokio::time::sleep(MS).await;
-            let mut files = self.0.lock();
-            let file = files.entry(change.session.clone()).or_default();
-            if file.revision != change.base {
-                let (expected, found) = (change.base, file.revision);
-                return Err(StoreError::Conflict { session: change.session, expected, found });
-            }
-            file.lines.extend(change.messages.iter().map(|m| serde_json::to_string(m).unwrap()));
-            file.snapshot = change.snapshot.map(|s| serde_json::to_string(&s).unwrap());
-            (file.revision, file.last) = (file.revision + 1, Some(change.id));
-            Ok(())
+            change.messages = written(&change.messages);
+            change.snapshot = written(&change.snapshot);
+            self.0.commit(change).await
         })
     }
-    fn delete<'a>(&'a self, id: &'a SessionId) -> BoxFuture<'a, Result<(), StoreError>> {
-        self.0.lock().remove(id);
-        Box::pin(async { Ok(()) })
-    }
+    rest_of_store!(self => self.0);
 }
 
 /// What of a session is the same in every process.
@@ -379,6 +359,7 @@ fn process(model: &ScriptedModel, disk: &Arc<Disk>) -> Agent {
     let echo = |name: &str| tool(name, "", async |_ctx, args: serde_json::Value| Ok(args.to_string()));
     agent_of(model)
         .store(disk.clone())
+        .lease(MS)
         .tool(echo("look").parallel())
         .tool(echo("write"))
         .gate(AskFor::tools(["write"]))
@@ -469,6 +450,8 @@ fn fault_r3_47_a_process_that_dies_anywhere_leaves_a_session_that_opens_and_goes
         });
         drop(dying);
         runtime().block_on(async {
+            // Its lease ends.
+            tokio::time::advance(MS * 50).await;
             let session = process(&model, &disk).open_session(id.clone()).await.unwrap();
             found_running += usize::from(session.is_interrupted());
             if session.is_parked() {
@@ -490,7 +473,7 @@ fn fault_r3_47_a_process_that_dies_anywhere_leaves_a_session_that_opens_and_goes
 async fn fault_r3_51_r3_53_a_cancel_and_an_answer_that_race_have_one_outcome_which_is_stored_before_it_is_told()
  {
     let (mut cancelled, mut completed) = (0, 0);
-    for at in 0..60 {
+    for at in 0..90 {
         let disk = Arc::new(Disk::default());
         let desk = Desk::new(|b| b.store(disk.clone()));
         let session = desk.agent.new_session();

@@ -58,3 +58,61 @@ pub(crate) async fn run(agent: &Agent, input: &str) -> Ran {
     let handle = session.start(input).unwrap();
     read(&session, handle).await
 }
+
+/// What a store of a test does not change: the rest of the trait, as its inner store has it.
+macro_rules! rest_of_store {
+    ($self:ident => $inner:expr) => {
+        fn append(
+            &$self,
+            records: turnwright_react_runtime::store::JournalAppend,
+        ) -> turnwright_core::BoxFuture<'_, Result<(), turnwright_react_runtime::store::StoreError>> {
+            turnwright_react_runtime::store::SessionStore::append(&$inner, records)
+        }
+        fn renew<'a>(
+            &'a $self,
+            session: &'a turnwright_core::SessionId,
+            fence: turnwright_react_runtime::store::Fence,
+            ttl: std::time::Duration,
+        ) -> turnwright_core::BoxFuture<'a, Result<(), turnwright_react_runtime::store::StoreError>> {
+            turnwright_react_runtime::store::SessionStore::renew(&$inner, session, fence, ttl)
+        }
+        fn release<'a>(
+            &'a $self,
+            session: &'a turnwright_core::SessionId,
+            fence: turnwright_react_runtime::store::Fence,
+            events: Vec<turnwright_react_runtime::store::RecordedEvent>,
+        ) -> turnwright_core::BoxFuture<'a, Result<(), turnwright_react_runtime::store::StoreError>> {
+            turnwright_react_runtime::store::SessionStore::release(&$inner, session, fence, events)
+        }
+        fn delete<'a>(
+            &'a $self,
+            session: &'a turnwright_core::SessionId,
+        ) -> turnwright_core::BoxFuture<'a, Result<(), turnwright_react_runtime::store::StoreError>> {
+            turnwright_react_runtime::store::SessionStore::delete(&$inner, session)
+        }
+        fn list(
+            &$self,
+            query: turnwright_react_runtime::store::SessionQuery,
+        ) -> turnwright_core::BoxFuture<
+            '_,
+            Result<Vec<turnwright_react_runtime::store::SessionSummary>, turnwright_react_runtime::store::StoreError>,
+        > {
+            turnwright_react_runtime::store::SessionStore::list(&$inner, query)
+        }
+        fn events<'a>(
+            &'a $self,
+            session: &'a turnwright_core::SessionId,
+            after: u64,
+            limit: usize,
+        ) -> turnwright_core::BoxFuture<
+            'a,
+            Result<Vec<turnwright_react_runtime::store::StoredEvent>, turnwright_react_runtime::store::StoreError>,
+        > {
+            turnwright_react_runtime::store::SessionStore::events(&$inner, session, after, limit)
+        }
+        fn watch(&$self, session: &turnwright_core::SessionId) -> turnwright_control::Wakeup {
+            turnwright_react_runtime::store::SessionStore::watch(&$inner, session)
+        }
+    };
+}
+pub(crate) use rest_of_store;

@@ -43,7 +43,7 @@ pub use id::{ApprovalId, CallId, CommandId, Id, InvalidId, MessageId, RunId, Ses
 pub use message::{ImageRef, Interrupted, Message, Origin, Part, Reasoning, Role};
 pub use result::{AgentResult, IterationEnd, LegOutcome, Outcome, StopReason};
 pub use state::{StateError, StateKey, TurnState};
-pub use tool::{Concurrency, Synthetic, ToolCall, ToolDefinition, ToolResult};
+pub use tool::{Concurrency, Recovery, Synthetic, ToolCall, ToolDefinition, ToolResult};
 pub use usage::TokenUsage;
 
 /// A boxed, sendable future: what the object-safe twins of our traits return.

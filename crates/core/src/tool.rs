@@ -18,6 +18,19 @@ pub enum Concurrency {
     Parallel,
 }
 
+/// What becomes of a call that was started before its process went away, and whose result nobody knows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Recovery {
+    /// It runs again, with the same idempotency key. For tools that honour the key, or that may run twice: the call
+    /// takes effect exactly once, or harmlessly more often.
+    Rerun,
+    /// A person is asked whether it runs again. A denial reports it as [`Recovery::Report`] does.
+    Ask,
+    /// It does not run again, and the model is told that nobody knows whether it took effect: at most once.
+    Report,
+}
+
 /// What the model and the runtime know of a tool.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ToolDefinition {
@@ -42,6 +55,17 @@ pub struct ToolDefinition {
     /// How long it may go without progress, if shorter than the agent's limit. The deadline counts beside it.
     #[serde(default)]
     pub idle_timeout: Option<Duration>,
+    /// What becomes of a call in doubt after a crash; see [`ToolDefinition::recovery`] for what it is when none.
+    #[serde(default)]
+    pub recovery: Option<Recovery>,
+}
+
+impl ToolDefinition {
+    /// What becomes of a call in doubt: as declared; else an idempotent tool runs again, and any other is reported.
+    pub fn recovery(&self) -> Recovery {
+        let usual = if self.idempotent { Recovery::Rerun } else { Recovery::Report };
+        self.recovery.unwrap_or(usual)
+    }
 }
 
 /// A call the model asked for.
@@ -100,6 +124,8 @@ pub enum Synthetic {
     Pending,
     /// Another call of its batch failed, and the batch ends with the first failure.
     SiblingFailed,
+    /// Its process went away after it was started: whether it took effect is not known.
+    InDoubt,
 }
 
 /// What a call came to. Legal by construction: it always carries the id and the name of its call, and neither can be

@@ -113,6 +113,7 @@ fn definition(name: String, output: &OutputSchema) -> ToolDefinition {
         idempotent: true,
         timeout: None,
         idle_timeout: None,
+        recovery: None,
     }
 }
 

@@ -5,8 +5,8 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize, Serializer};
 use turnwright_control::{CommandType, Fate};
 use turnwright_core::{
-    ApprovalRequest, CallId, CancelCause, CommandId, ContextSize, ErrorInfo, LegOutcome, Outcome, SessionId,
-    StopReason, Timestamp, TokenUsage, ToolCall, ToolResult, TurnId,
+    ApprovalRequest, CallId, CancelCause, CommandId, ContextSize, ErrorInfo, LegOutcome, Outcome, Recovery,
+    SessionId, StopReason, Timestamp, TokenUsage, ToolCall, ToolResult, TurnId,
 };
 use turnwright_hook::HookFailure;
 
@@ -101,6 +101,13 @@ pub enum TurnEventKind {
         allowed: bool,
         /// Who decided.
         actor: String,
+    },
+    /// A call was started by a process that went away, and nobody knows whether it took effect.
+    InDoubt {
+        /// The call.
+        id: CallId,
+        /// What becomes of it.
+        recovery: Recovery,
     },
     /// What became of a control command.
     Command {

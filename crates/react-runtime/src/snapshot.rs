@@ -29,8 +29,7 @@ pub struct TurnSnapshot {
     pub started_at: Timestamp,
     /// The tools the turn was begun with: another set is refused.
     pub tools: ToolFingerprint,
-    /// A leg was begun from this snapshot, and nothing was stored since: when it is found so, the process that ran the
-    /// leg is gone.
+    /// A leg goes on from here: when it is found so and nobody holds the session's lease, the process that ran it is gone.
     #[serde(default)]
     pub running: bool,
     /// Where the turn stands.
@@ -105,6 +104,9 @@ pub struct BatchCall {
     /// Whether its tool was entered.
     #[serde(default)]
     pub entered: bool,
+    /// It was entered by a process that went away, and nobody knows whether it took effect.
+    #[serde(default)]
+    pub in_doubt: bool,
     /// The arguments its tool was entered with, where they are not those the model asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ran_with: Option<String>,
@@ -123,6 +125,7 @@ impl BatchCall {
             rewritten: None,
             edited: None,
             entered: false,
+            in_doubt: false,
             ran_with: None,
             result: None,
         }

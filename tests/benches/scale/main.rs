@@ -11,11 +11,15 @@ use std::{future::Future, sync::Arc, time::Duration};
 use futures::{Stream, StreamExt, stream};
 use rustix::time::{ClockId, clock_gettime};
 use tokio::{runtime::Runtime, sync::watch};
+use turnwright_control::Wakeup;
 use turnwright_core::{BoxFuture, Outcome, SessionId, TurnContext};
 use turnwright_llm_stream::{FinishReason, LlmClient, LlmEvent, LlmRequest, ModelHandle, StreamItem};
 use turnwright_react_runtime::{
     Agent, Session, TurnEventKind,
-    store::{SessionCommit, SessionStore, StoreError, StoredSession},
+    store::{
+        Committed, Fence, JournalAppend, RecordedEvent, SessionCommit, SessionQuery, SessionStore,
+        SessionSummary, StoreError, StoredEvent, StoredSession,
+    },
 };
 
 const WORDS: &str = "some words of an answer ";
@@ -131,11 +135,40 @@ impl SessionStore for Elsewhere {
     fn load<'a>(&'a self, _: &'a SessionId) -> BoxFuture<'a, Result<Option<StoredSession>, StoreError>> {
         Box::pin(async { Ok(None) })
     }
-    fn commit(&self, _: SessionCommit) -> BoxFuture<'_, Result<(), StoreError>> {
+    fn commit(&self, change: SessionCommit) -> BoxFuture<'_, Result<Committed, StoreError>> {
+        let committed = Committed { revision: change.base + 1, fence: Some(Fence(1)) };
+        Box::pin(async move { Ok(committed) })
+    }
+    fn append(&self, _: JournalAppend) -> BoxFuture<'_, Result<(), StoreError>> {
+        Box::pin(async { Ok(()) })
+    }
+    fn renew<'a>(&'a self, _: &'a SessionId, _: Fence, _: Duration) -> BoxFuture<'a, Result<(), StoreError>> {
+        Box::pin(async { Ok(()) })
+    }
+    fn release<'a>(
+        &'a self,
+        _: &'a SessionId,
+        _: Fence,
+        _: Vec<RecordedEvent>,
+    ) -> BoxFuture<'a, Result<(), StoreError>> {
         Box::pin(async { Ok(()) })
     }
     fn delete<'a>(&'a self, _: &'a SessionId) -> BoxFuture<'a, Result<(), StoreError>> {
         Box::pin(async { Ok(()) })
+    }
+    fn list(&self, _: SessionQuery) -> BoxFuture<'_, Result<Vec<SessionSummary>, StoreError>> {
+        Box::pin(async { Ok(Vec::new()) })
+    }
+    fn events<'a>(
+        &'a self,
+        _: &'a SessionId,
+        _: u64,
+        _: usize,
+    ) -> BoxFuture<'a, Result<Vec<StoredEvent>, StoreError>> {
+        Box::pin(async { Ok(Vec::new()) })
+    }
+    fn watch(&self, _: &SessionId) -> Wakeup {
+        Wakeup::new(&tokio::sync::watch::Sender::new(0))
     }
 }
 

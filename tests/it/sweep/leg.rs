@@ -104,11 +104,9 @@ async fn run(scenario: Scenario, mode: Mode, k: usize, earlier: &[Report]) -> Re
         // The next leg runs in another process: all it has is the store. The snapshot goes through its JSON.
         let snapshot = before.snapshot.as_ref().map(|s| serde_json::to_string(s).unwrap());
         let change = SessionCommit {
-            session: id.clone(),
-            id: sources.id(),
-            base: 0,
             messages: before.messages.clone(),
             snapshot: snapshot.map(|s| serde_json::from_str(&s).unwrap()),
+            ..SessionCommit::new(id.clone(), sources.id(), 0)
         };
         store.commit(change).await.unwrap();
     }

@@ -46,6 +46,7 @@ fn every_part_of_a_request_counts() {
         idempotent: false,
         timeout: None,
         idle_timeout: None,
+        recovery: None,
     };
     // `{"type":"object"}` has 17 bytes.
     assert_eq!(tool(&look), MESSAGE_TOKENS + 1 + 2 + 5);

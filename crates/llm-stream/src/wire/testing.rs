@@ -96,6 +96,7 @@ pub(in crate::wire) fn tool(name: &str) -> Arc<ToolDefinition> {
         idempotent: false,
         timeout: None,
         idle_timeout: None,
+        recovery: None,
     })
 }
 

@@ -137,6 +137,7 @@ pub(crate) fn tool() -> Arc<ToolDefinition> {
         idempotent: false,
         timeout: None,
         idle_timeout: None,
+        recovery: None,
     })
 }
 

@@ -30,6 +30,7 @@ fn tool(name: &str) -> Arc<ToolDefinition> {
         idempotent: false,
         timeout: None,
         idle_timeout: None,
+        recovery: None,
     })
 }
 

@@ -1,7 +1,7 @@
 //! The finalizer: runs when the work is gone; nothing races it.
 
-use turnwright_control::ControlError;
-use turnwright_core::{AgentResult, ErrorInfo, ErrorKind, LegOutcome, StopReason};
+use turnwright_control::{ControlError, Fate};
+use turnwright_core::{AgentResult, ErrorInfo, ErrorKind, LegOutcome};
 use turnwright_hook::{Dispatch, HookPoint};
 use turnwright_interceptor::Exit;
 
@@ -9,18 +9,17 @@ use super::{LegRt, UNWIND_BUDGET};
 use crate::{
     ledger::Leg,
     machine::{Fed, LegStop, Step, Stop},
-    session::Save,
     snapshot::TurnSnapshot,
     store::StoreError,
 };
 
 pub(super) async fn run(rt: &LegRt, worked: Result<LegOutcome, Exit>) {
     let not_begun = rt.not_begun.lock().clone();
-    if let Some((as_before, error)) = not_begun {
+    if let Some(error) = not_begun {
         // Only the leg's end is told.
         let dispatch = Dispatch::new().log(&*rt.ledger).unwinding(None);
         rt.fire_owed(HookPoint::FinallyGraph, dispatch, Some(&error)).await;
-        return rt.end_not_begun(as_before, error);
+        return rt.end_not_begun(error);
     }
     let latched = rt.interrupt.cause().or(rt.ctx.cancel().cause()).map(ControlError::from);
     rt.ledger.with(|leg| {
@@ -58,7 +57,9 @@ pub(super) async fn run(rt: &LegRt, worked: Result<LegOutcome, Exit>) {
         crashed = rt.save_terminal().await.err().map(ErrorInfo::from);
     }
     let outcome = outcome(rt, crashed);
-    rt.session.release().await;
+    let not_stored = Fate::returned("it was said in the turn, which could not be stored");
+    rt.tell_landed(usize::MAX, &not_stored);
+    rt.release(&outcome).await;
     rt.return_leftovers(&outcome);
     rt.end(&outcome, snapshot);
 }
@@ -146,8 +147,7 @@ impl LegRt {
     }
 
     async fn save_terminal(&self) -> Result<(), StoreError> {
-        let messages = self.ledger.read(|leg| leg.messages().to_vec());
-        self.session.save(Save { messages, by_leg: true, ..Save::default() }).await
+        self.commit(None).await
     }
 
     /// Layers and the last hooks of a parked leg may have said or remembered something since it was saved. When that
@@ -162,7 +162,7 @@ impl LegRt {
                 return Some(parked);
             }
         };
-        let (messages, revision) = self.ledger.read(|leg| (leg.messages().to_vec(), leg.revision()));
+        let revision = self.ledger.read(Leg::revision);
         let is_same =
             |a: &TurnSnapshot, b: &TurnSnapshot| match (serde_json::to_string(a), serde_json::to_string(b)) {
                 (Ok(a), Ok(b)) => a == b,
@@ -172,21 +172,9 @@ impl LegRt {
             return Some(parked);
         }
         *self.parked.lock() = Some((snapshot.clone(), revision));
-        if let Err(e) = self
-            .session
-            .save(Save { messages, snapshot: Some(snapshot.clone()), by_leg: true, ..Save::default() })
-            .await
-        {
+        if let Err(e) = self.commit(Some(snapshot.clone())).await {
             tracing::warn!("what a parked turn said last is not stored: {e}");
         }
         Some(snapshot)
-    }
-
-    /// A resumed leg that never began: the turn waits as before.
-    pub(super) fn end_not_begun(&self, as_before: TurnSnapshot, error: ErrorInfo) {
-        let mut result = AgentResult::new("", StopReason::Error);
-        self.ledger.read(|leg| leg.fill(&mut result));
-        result.fail(error);
-        self.end(&LegOutcome::Finished(Box::new(result)), Some(as_before));
     }
 }

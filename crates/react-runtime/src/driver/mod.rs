@@ -8,10 +8,12 @@ mod batch;
 mod finalize;
 mod fire;
 mod model;
+mod save;
 mod tools;
 mod work;
 
 pub(crate) use batch::refused;
+pub(crate) use save::Keeper;
 
 use std::{
     any::Any,
@@ -29,7 +31,8 @@ use parking_lot::Mutex;
 use tokio::sync::watch;
 use turnwright_control::{ControlCommand, ControlError, Fate, drain_and_tell, return_leftovers};
 use turnwright_core::{
-    CancelCause, CancelKind, CancelToken, ErrorInfo, ErrorKind, LegOutcome, TurnContext, panic::panic_text,
+    AgentResult, CancelCause, CancelKind, CancelToken, ErrorInfo, ErrorKind, LegOutcome, StopReason,
+    TurnContext, panic::panic_text,
 };
 use turnwright_interceptor::Exit;
 use turnwright_llm_stream::LlmRequest;
@@ -64,8 +67,9 @@ pub(crate) struct LegRt {
     pub(crate) abort: Mutex<Option<ErrorInfo>>,
     /// The turn at rest, as it was saved when the leg was parked, and the revision of the history that was saved with it.
     pub(crate) parked: Mutex<Option<(TurnSnapshot, u64)>>,
-    /// The mark of a resumed leg could not be stored: the turn waits as before.
-    pub(crate) not_begun: Mutex<Option<(TurnSnapshot, ErrorInfo)>>,
+    /// The mark of the leg could not be stored: the session is as before.
+    pub(crate) not_begun: Mutex<Option<ErrorInfo>>,
+    pub(crate) keeper: Keeper,
     /// What the leg goes on from, marked as running; taken when it was stored, none without a store.
     pub(crate) begun_from: Mutex<Option<TurnSnapshot>>,
     /// The chain of the iteration was left with the iteration open, by its core and not by a layer.
@@ -119,10 +123,13 @@ pub(crate) async fn drive(rt: Arc<LegRt>, mut last: LastWords) {
     let mut work = Box::pin(AssertUnwindSafe(work::run(&rt)).catch_unwind());
     let worked = {
         let watch = pin!(AssertUnwindSafe(rt.watch_control()).catch_unwind());
+        let kept = pin!(Box::pin(rt.keep()));
         tokio::select! {
             biased;
             cause = rt.interrupt.cancelled() => Err(Exit::Control(ControlError::from(cause))),
             cause = rt.cancelled_and_grace() => Err(Exit::Control(ControlError::from(cause))),
+            // Another writer has the session: what this one does is no use any more.
+            lost = kept => Err(Exit::Failed(lost.into())),
             // It ends by a panic of the channel only.
             panic = watch => Err(panicked("the control channel", panic.err().as_deref())),
             out = &mut work => out.unwrap_or_else(|panic| Err(panicked("the turn", Some(&*panic)))),
@@ -214,8 +221,8 @@ impl LegRt {
             false => "the async runtime was shut down while the turn ran",
         };
         let not_begun = self.not_begun.lock().clone();
-        if let Some((as_before, error)) = not_begun {
-            return self.end_not_begun(as_before, error);
+        if let Some(error) = not_begun {
+            return self.end_not_begun(error);
         }
         // A leg that was parked and saved stays so: only its last hooks are lost.
         let snapshot = match self.is_parked() {
@@ -259,6 +266,22 @@ impl LegRt {
     pub(crate) fn end(&self, outcome: &LegOutcome, snapshot: Option<TurnSnapshot>) {
         let messages = self.ledger.with(Leg::close);
         self.session.leg_ended(messages, snapshot);
+        self.say_end(outcome);
+    }
+
+    /// A leg that never began.
+    pub(crate) fn end_not_begun(&self, error: ErrorInfo) {
+        let mut result = AgentResult::new("", StopReason::Error);
+        self.ledger.with(|leg| {
+            leg.close();
+            leg.fill(&mut result);
+        });
+        result.fail(error);
+        self.session.not_started();
+        self.say_end(&LegOutcome::Finished(Box::new(result)));
+    }
+
+    fn say_end(&self, outcome: &LegOutcome) {
         self.ledger.with(|leg| leg.finish(outcome));
         self.outcome.send_replace(Some(outcome.clone()));
     }

@@ -7,7 +7,10 @@ use turnwright_hook::ToolDecision;
 use turnwright_interceptor::{CallState, Core, Exit, builtin::ToolTimeout, scope};
 
 use super::LegRt;
-use crate::tool::{Fence, ToolContext, ToolErrorKind};
+use crate::{
+    store::JournalRecord,
+    tool::{Fence, ToolContext, ToolErrorKind},
+};
 
 /// What the chain wraps: the innermost layer (the deadline, always there) and inside it the executor.
 pub(super) struct ToolCore<'a>(&'a LegRt);
@@ -52,8 +55,21 @@ impl Core<scope::ToolCall> for Executor<'_> {
         let arguments = call.arguments_json().into_owned();
         rt.ledger.with(|leg| {
             if let Some(entry) = leg.batch_call(&call.id) {
-                entry.entered = true;
                 entry.ran_with = (call.arguments != entry.call.arguments).then(|| call.arguments.clone());
+            }
+        });
+        // Before the tool is entered: should the process go away now, the call is known to be in doubt.
+        let ran_with =
+            rt.ledger.with(|leg| leg.batch_call(&call.id).and_then(|entry| entry.ran_with.clone()));
+        let intent = JournalRecord::Intent { call: call.id.clone(), ran_with };
+        if let Err(e) = rt.or_cancel(rt.note(intent)).await? {
+            let error = ErrorInfo::from(e);
+            rt.abort.lock().get_or_insert_with(|| error.clone());
+            return Ok(ToolResult::synthetic(&call, Synthetic::Unrunnable, error));
+        }
+        rt.ledger.with(|leg| {
+            if let Some(entry) = leg.batch_call(&call.id) {
+                entry.entered = true;
             }
         });
         let clock = &rt.ctx.sources().clock;
@@ -81,7 +97,12 @@ impl Core<scope::ToolCall> for Executor<'_> {
                 }
             },
         };
-        Ok(result.with_elapsed(elapsed))
+        let result = result.with_elapsed(elapsed);
+        // Should this fail the result is still here, and the next checkpoint stores it.
+        if let Err(e) = rt.note(JournalRecord::Result { result: result.clone() }).await {
+            tracing::warn!("the result of call {} is not in the journal: {e}", call.id);
+        }
+        Ok(result)
     }
 }
 

@@ -9,9 +9,9 @@ use turnwright_interceptor::{CallState, Core, Exit, scope};
 
 use super::LegRt;
 use crate::{
-    event::TurnEventKind,
+    ledger::Leg,
     machine::{Fed, LegStop, Step},
-    session::{Save, is_sayable},
+    session::is_sayable,
     snapshot::TurnSnapshot,
 };
 
@@ -125,11 +125,17 @@ impl LegRt {
     async fn step(&self, step: Step) -> Result<(), Exit> {
         match step {
             Step::Fire(point) => Box::pin(self.fire_in_work(point)).await,
-            Step::DrainSteer => self.drain_messages(CommandType::InjectSteer),
-            Step::DrainFollowUp => self.drain_messages(CommandType::InjectUserMessage),
+            Step::DrainSteer => Box::pin(self.drain_steer()).await,
+            Step::DrainFollowUp => {
+                let landed = self.drain_messages(CommandType::InjectUserMessage)?;
+                self.feed(Fed::Landed(landed))
+            }
             Step::CallModel => Box::pin(self.call_model()).await,
             Step::Gate => Box::pin(self.gate_batch()).await,
-            Step::RunTools => Box::pin(self.run_batch()).await,
+            Step::RunTools => {
+                Box::pin(self.checkpoint()).await?;
+                Box::pin(self.run_batch()).await
+            }
             Step::Suspend => {
                 self.open_transaction();
                 Box::pin(self.park()).await?;
@@ -147,22 +153,16 @@ impl LegRt {
     }
 
     /// Before a leg does anything, the store is told: should the process go away now, whoever opens the session finds the
-    /// message and an interrupted turn, and no approved call runs twice.
+    /// message and an interrupted turn. From here on the session is this leg's to write.
     async fn mark_running(&self, begun_from: TurnSnapshot) -> Result<(), Exit> {
-        let messages = self.ledger.read(|leg| leg.messages().to_vec());
-        let marked = self
-            .or_cancel(self.session.save(Save {
-                messages,
-                snapshot: Some(begun_from.clone()),
-                by_leg: true,
-                ..Save::default()
-            }))
-            .await?;
+        let marked = self.or_cancel(self.commit(Some(begun_from))).await?;
         marked.map_err(|e| {
+            // Of a fresh turn the message is kept where the store failed; where another writer has the session, it is that
+            // one's history, and the message is the caller's again.
+            let is_as_before = self.ctx.leg() > 1 || e.is_lost();
             let error = ErrorInfo::from(e);
-            if self.ctx.leg() > 1 {
-                let as_before = TurnSnapshot { running: false, ..begun_from };
-                *self.not_begun.lock() = Some((as_before, error.clone()));
+            if is_as_before {
+                *self.not_begun.lock() = Some(error.clone());
             }
             Exit::Failed(error)
         })
@@ -171,51 +171,45 @@ impl LegRt {
     /// Saves the turn at rest, so that another process can take it up from the store alone.
     async fn park(&self) -> Result<(), Exit> {
         let snapshot = self.snapshot()?;
-        let (messages, revision) = self.ledger.read(|leg| (leg.messages().to_vec(), leg.revision()));
-        let saved = self
-            .or_cancel(self.session.save(Save {
-                messages,
-                snapshot: Some(snapshot.clone()),
-                by_leg: true,
-                ..Save::default()
-            }))
-            .await?;
+        let revision = self.ledger.read(Leg::revision);
+        let saved = self.or_cancel(self.commit(Some(snapshot.clone()))).await?;
         saved.map_err(|e| Exit::Failed(e.into()))?;
         *self.parked.lock() = Some((snapshot, revision));
         Ok(())
     }
 
-    /// Commits messages of the control channel to history; each is applied once it is there, and not before.
-    fn drain_messages(&self, command_type: CommandType) -> Result<(), Exit> {
-        let Some(channel) = &self.agent.channel else { return self.feed(Fed::Landed(0)) };
+    /// Guidance lands, and the turn is stored before the model is asked.
+    async fn drain_steer(&self) -> Result<(), Exit> {
+        let landed = self.drain_messages(CommandType::InjectSteer)?;
+        self.checkpoint_if_changed().await?;
+        self.feed(Fed::Landed(landed))
+    }
+
+    /// Commits messages of the control channel to history; each is applied once it is there and stored, and not before.
+    fn drain_messages(&self, command_type: CommandType) -> Result<usize, Exit> {
+        let Some(channel) = &self.agent.channel else { return Ok(0) };
         drain_and_tell(&**channel, &self.ctx, &mut |command, fate| self.tell(command, fate))?;
         let taken = take_messages(&**channel, &self.ctx, command_type);
         let mut landed = 0;
         for delivery in taken {
             let (command, ack) = delivery.into_parts();
-            let (parts, origin) = match command.body {
+            let (parts, origin) = match &command.body {
                 CommandBody::InjectSteer { parts } => (parts, Origin::Steer),
                 CommandBody::InjectUserMessage { parts } => (parts, Origin::FollowUp),
                 _ => continue,
             };
             // Channels check this when they accept; one that does not must not spoil the history.
-            let fate = match is_sayable(&parts) {
-                true => Fate::Applied,
-                false => Fate::Rejected { reason: "it is nothing a user can say".into() },
-            };
-            landed += usize::from(fate == Fate::Applied);
-            self.ledger.with(|leg| {
-                if fate == Fate::Applied {
-                    leg.land(parts, origin);
-                }
-                leg.emit(TurnEventKind::Command {
-                    id: command.id,
-                    command: command_type,
-                    fate: fate.clone(),
-                });
-            });
-            ack.settle(fate);
+            if !is_sayable(parts) {
+                let fate = Fate::Rejected { reason: "it is nothing a user can say".into() };
+                self.tell(&command, &fate);
+                ack.settle(fate);
+                continue;
+            }
+            landed += 1;
+            let parts = parts.clone();
+            self.ledger.with(|leg| leg.land(parts, origin));
+            self.landed(command, ack);
         }
-        self.feed(Fed::Landed(landed))
+        Ok(landed)
     }
 }

@@ -26,6 +26,9 @@ impl Leg {
                 self.count(earlier.assembler.finish().usage);
             }
         }
+        if let Some(unsaved) = &mut self.unsaved {
+            unsaved.begin_answer();
+        }
         if attempt > 1 {
             self.emit(TurnEventKind::Retry { attempt, model: request.asked() });
         }

@@ -8,6 +8,7 @@ use super::{calls::interrupted_result, leg::Leg};
 use crate::{
     event::{TurnEventKind, TurnFinished},
     machine::Stop,
+    store::RecordedEvent,
 };
 
 impl Leg {
@@ -93,9 +94,23 @@ impl Leg {
         if std::mem::replace(&mut self.over, true) {
             return;
         }
+        let finished = self.finished(outcome);
+        self.emit(finished);
+    }
+
+    fn finished(&self, outcome: &LegOutcome) -> TurnEventKind {
         let content = self.visible_text(StopReason::Cancelled);
         let finished = TurnFinished::of(outcome, content, self.usage, self.machine.iterations());
-        self.emit(TurnEventKind::TurnFinished(Box::new(finished)));
+        TurnEventKind::TurnFinished(Box::new(finished))
+    }
+
+    /// The events that are not stored, and the one that is about to be the last.
+    pub(crate) fn last_events(&mut self, outcome: &LegOutcome) -> Vec<RecordedEvent> {
+        let finished = self.finished(outcome);
+        let now = self.now;
+        let Some(unsaved) = &mut self.unsaved else { return Vec::new() };
+        unsaved.note(now, &finished);
+        unsaved.take_events()
     }
 }
 

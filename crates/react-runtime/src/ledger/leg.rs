@@ -19,6 +19,8 @@ use crate::{
     snapshot::Batch,
 };
 
+use super::unsaved::Unsaved;
+
 /// What a leg starts with.
 pub(crate) struct LegParts {
     pub(crate) machine: TurnMachine,
@@ -58,6 +60,8 @@ pub(crate) struct Leg {
     /// The user was told what the turn's end has to say.
     pub(super) told: bool,
     pub(super) queue: Arc<EventQueue>,
+    /// What is shown and not stored; none without a store.
+    pub(super) unsaved: Option<Unsaved>,
     /// When the commit under way began.
     pub(super) now: Timestamp,
     /// Ids for the messages of the commits to come.
@@ -119,13 +123,17 @@ impl Leg {
             over: false,
             told: false,
             queue,
+            unsaved: None,
             now: Timestamp::UNIX_EPOCH,
             ids: VecDeque::new(),
             sources,
         }
     }
 
-    pub(crate) fn emit(&self, kind: TurnEventKind) {
+    pub(crate) fn emit(&mut self, kind: TurnEventKind) {
+        if let Some(unsaved) = &mut self.unsaved {
+            unsaved.note(self.now, &kind);
+        }
         self.queue.push(self.now, kind);
     }
 

@@ -7,6 +7,7 @@ mod answer;
 mod calls;
 mod end;
 mod leg;
+mod unsaved;
 
 use std::sync::{
     Arc,
@@ -14,12 +15,20 @@ use std::sync::{
 };
 
 use parking_lot::Mutex;
-use turnwright_core::{CallId, History, HistoryError, HistorySnapshot, Message, MessageId, Sources, history};
+use tokio::sync::Notify;
+use turnwright_core::{
+    CallId, History, HistoryError, HistorySnapshot, Message, MessageId, Sources, TurnId, history,
+};
 use turnwright_hook::{DispatchLog, HookFailure, HookPoint};
 
 pub(crate) use leg::{Leg, LegParts};
 
-use crate::{event::TurnEventKind, queue::EventQueue, tool::CallSink};
+use crate::{
+    event::TurnEventKind,
+    queue::EventQueue,
+    store::{JournalRecord, RecordedEvent},
+    tool::CallSink,
+};
 
 pub(crate) struct Ledger {
     leg: Mutex<Leg>,
@@ -27,6 +36,8 @@ pub(crate) struct Ledger {
     sources: Sources,
     /// How many ids the next commits may need.
     ids_wanted: AtomicUsize,
+    /// Wakes whoever stores what is shown.
+    shown: Notify,
     #[cfg(feature = "commit-probe")]
     probe: Option<crate::agent::CommitProbe>,
 }
@@ -38,6 +49,7 @@ impl Ledger {
             queue,
             sources,
             ids_wanted: AtomicUsize::new(Leg::SPARE_IDS),
+            shown: Notify::new(),
             #[cfg(feature = "commit-probe")]
             probe: None,
         }
@@ -49,6 +61,17 @@ impl Ledger {
         self
     }
 
+    /// The same for a turn whose session is stored: what is shown and not stored is known.
+    pub(crate) fn stored(mut self, turn: TurnId) -> Self {
+        self.leg.get_mut().unsaved = Some(unsaved::Unsaved::of(turn));
+        self
+    }
+
+    /// Waits until something was shown that is not stored, or much of it.
+    pub(crate) async fn something_shown(&self) {
+        self.shown.notified().await;
+    }
+
     /// One commit. The time and the ids it may need are drawn before the lock is taken: their sources are the embedder's.
     pub(crate) fn with<R>(&self, commit: impl FnOnce(&mut Leg) -> R) -> R {
         #[cfg(feature = "commit-probe")]
@@ -58,20 +81,55 @@ impl Ledger {
         let now = self.sources.clock.now();
         let wanted = self.ids_wanted.swap(0, Relaxed);
         let ids: Vec<MessageId> = (0..wanted).map(|_| self.sources.id()).collect();
-        let out = {
+        let (out, call) = {
             let mut leg = self.leg.lock();
             leg.prepare(now, ids);
             let out = commit(&mut leg);
             self.ids_wanted.store(leg.ids_wanted(), Relaxed);
-            out
+            (out, leg.unsaved.as_mut().is_some_and(unsaved::Unsaved::take_call))
         };
         self.queue.wake();
+        if call {
+            self.shown.notify_one();
+        }
         out
     }
 
     /// A look that changes nothing.
     pub(crate) fn read<R>(&self, look: impl FnOnce(&Leg) -> R) -> R {
         look(&self.leg.lock())
+    }
+}
+
+/// What is shown and not stored.
+impl Leg {
+    pub(crate) fn is_much_shown(&self) -> bool {
+        self.unsaved.as_ref().is_some_and(unsaved::Unsaved::is_much)
+    }
+
+    pub(crate) fn take_shown(&mut self) -> Vec<JournalRecord> {
+        self.unsaved.as_mut().map(unsaved::Unsaved::take_shown).unwrap_or_default()
+    }
+
+    pub(crate) fn put_back_shown(&mut self, shown: Vec<JournalRecord>) {
+        if let Some(unsaved) = &mut self.unsaved {
+            unsaved.put_back(shown);
+        }
+    }
+
+    pub(crate) fn unsaved_events(&self) -> Vec<RecordedEvent> {
+        self.unsaved.as_ref().map(|unsaved| unsaved.events().to_vec()).unwrap_or_default()
+    }
+
+    pub(crate) fn stored(&mut self, revision: u64, events: usize) {
+        if let Some(unsaved) = &mut self.unsaved {
+            unsaved.stored(revision, events);
+        }
+    }
+
+    /// Whether the history as it is was stored in this leg.
+    pub(crate) fn is_stored(&self) -> bool {
+        self.unsaved.as_ref().is_some_and(|unsaved| unsaved.is_stored(self.revision))
     }
 }
 

@@ -301,6 +301,21 @@ impl TurnMachine {
         rest
     }
 
+    /// The machine as another process would take it up from here, should this one go away; none where the turn stands at no
+    /// step boundary. As after a drain, but the leg goes on.
+    #[must_use]
+    pub fn at_checkpoint(&self) -> Option<Self> {
+        if self.leg_stop.is_some() || !self.is_boundary() {
+            return None;
+        }
+        let mut rest = self.clone();
+        rest.park(LegStop::Drained);
+        rest.owed_leg.clear();
+        (rest.begun, rest.drain) = (false, false);
+        rest.at = At::Over;
+        Some(rest)
+    }
+
     /// A fresh turn as a snapshot holds it: at rest before its first step.
     #[must_use]
     pub fn at_its_start(&self) -> Self {

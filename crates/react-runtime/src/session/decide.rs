@@ -33,6 +33,17 @@ impl Session {
     pub async fn decide(&self, decision: &Decision) -> Result<Vec<ApprovalRequest>, DecideError> {
         // One decision after the other, and none beside a leg that starts: each is made on top of the one before.
         let _turnstile = self.0.turnstile.lock().await;
+        match self.decide_once(decision).await {
+            // Somebody decided elsewhere: what is stored now says whether this decision still fits.
+            Err(DecideError::Store(StoreError::Conflict { .. })) => {
+                self.refresh().await?;
+                self.decide_once(decision).await
+            }
+            done => done,
+        }
+    }
+
+    async fn decide_once(&self, decision: &Decision) -> Result<Vec<ApprovalRequest>, DecideError> {
         let now = self.0.agent.sources.clock.now();
         let (messages, snapshot, pending) = {
             let state = self.0.state.lock();

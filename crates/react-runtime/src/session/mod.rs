@@ -2,6 +2,7 @@
 
 mod decide;
 mod handle;
+mod recover;
 mod save;
 mod start;
 

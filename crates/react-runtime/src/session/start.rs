@@ -13,14 +13,18 @@ use turnwright_core::{
 };
 use turnwright_hook::ToolDecision;
 
-use super::{Session, SessionInner, TurnHandle};
+use super::{
+    Session, SessionInner, TurnHandle,
+    recover::{Recovered, in_doubt, recover, with_shown},
+};
 use crate::{
-    driver::{LastWords, LegRt, Spawned, drive, refused},
+    driver::{Keeper, LastWords, LegRt, Spawned, drive, refused},
     event::TurnEventKind,
     ledger::{Ledger, LegParts},
     machine::TurnMachine,
     queue::EventQueue,
     snapshot::TurnSnapshot,
+    store::JournalRecord,
     typed::AnswerCheck,
 };
 
@@ -68,9 +72,6 @@ pub enum StartError {
     /// The message holds nothing, or what a user cannot say.
     #[error("a message needs at least one part, all of them text or images")]
     InvalidInput,
-    /// The process that ran the turn went away in the middle of a leg: which calls took effect is not known.
-    #[error("the process that ran the turn went away in the middle of it: end it with `cancel_parked`")]
-    Interrupted,
     /// The agent has other tools than the turn was begun with.
     #[error("the turn was begun with another set of tools")]
     ToolsChanged,
@@ -182,6 +183,11 @@ impl Session {
 
     /// Starts the next leg of the suspended or drained turn. A suspended one needs at least one decision since.
     ///
+    /// A turn whose process went away in the middle of a leg goes on from its last checkpoint: what had been shown is kept
+    /// as an interrupted answer, calls with a journalled result are not run again, and of calls in doubt the tool's
+    /// [`Recovery`](turnwright_core::Recovery) decides. Where the process still runs, the leg ends as failed with the kind
+    /// `session_held`, and nothing is changed.
+    ///
     /// With a store, a mark is stored before anything runs, as by [`Session::start`], so that no approved call runs twice.
     /// When it cannot be stored, the leg ends as failed and the turn waits as before: resume it again.
     ///
@@ -223,7 +229,7 @@ impl Session {
             return Err(StartError::Busy);
         }
         let snapshot = state.snapshot.clone().ok_or(StartError::NothingToResume)?;
-        let leg = next_leg(snapshot, state.messages.clone(), agent, cancelled, now)?;
+        let leg = next_leg(snapshot, (state.messages.clone(), &state.journal), agent, cancelled, now)?;
         let leg = NewLeg { run_cancel, answer, ..leg };
         state.busy = true;
         drop(state);
@@ -235,6 +241,7 @@ impl Session {
         let agent = self.0.agent.clone();
         let queue = Arc::new(EventQueue::new(self.0.id.clone(), new.turn));
         let ledger = Ledger::new(new.parts, queue.clone(), agent.sources.clone());
+        let ledger = if agent.store.is_some() { ledger.stored(new.turn) } else { ledger };
         #[cfg(feature = "commit-probe")]
         let ledger = ledger.probed(agent.commit_probe.clone());
         let ledger = Arc::new(ledger);
@@ -278,6 +285,7 @@ impl Session {
             abort: Mutex::default(),
             parked: Mutex::default(),
             not_begun: Mutex::default(),
+            keeper: Keeper::default(),
             begun_from: Mutex::new(agent.store.is_some().then_some(new.begun_from)),
             is_iteration_open: AtomicBool::new(false),
             answer: new.answer,
@@ -327,8 +335,8 @@ struct NewLeg {
 
 /// Makes the next leg of a turn at rest, with the decisions made since applied to its batch.
 fn next_leg(
-    snapshot: TurnSnapshot,
-    messages: Vec<Arc<Message>>,
+    mut snapshot: TurnSnapshot,
+    (messages, journal): (Vec<Arc<Message>>, &[JournalRecord]),
     agent: &crate::agent::AgentInner,
     cancelled: Option<CancelCause>,
     now: Timestamp,
@@ -337,18 +345,28 @@ fn next_leg(
         let words = format!("its schema is {}, this program reads {}", snapshot.schema, TurnSnapshot::SCHEMA);
         return Err(StartError::Unreadable(super::unreadable(words)));
     }
-    if snapshot.running && cancelled.is_none() {
-        return Err(StartError::Interrupted);
-    }
     if snapshot.tools != agent.fingerprint && cancelled.is_none() {
         return Err(StartError::ToolsChanged);
     }
-    let begun_from = TurnSnapshot { running: true, ..snapshot.clone() };
+    let was_cut_off = snapshot.running;
+    // What the process that went away left is stored with the mark of this leg: it is not read from the journal twice.
+    let Recovered { shown, events: mut resolved } = recover(&mut snapshot, journal, agent);
+    let mut deferred = std::mem::take(&mut snapshot.deferred);
+    let messages = match &snapshot.batch {
+        // The results of the batch come first.
+        Some(_) => {
+            deferred.extend(shown);
+            messages
+        }
+        None => with_shown(messages, shown),
+    };
+    let begun_from = TurnSnapshot { running: true, deferred: deferred.clone(), ..snapshot.clone() };
     let TurnSnapshot { mut machine, mut batch, transaction, .. } = snapshot;
-    let (mut decided, mut undecided, mut resolved) = (0, 0, Vec::new());
+    let (mut decided, mut undecided) = (0, 0);
     for entry in batch.iter_mut().flat_map(|b| &mut b.calls).filter(|e| e.is_pending()) {
         let id = entry.call.id.clone();
-        let Some(transaction) = &transaction else { continue };
+        // Recovery asks without a transaction: the leg opens one.
+        let Some(transaction) = transaction.as_ref().filter(|t| t.request(&id).is_some()) else { continue };
         let expired = transaction.request(&id).and_then(|r| r.expires_at).is_some_and(|at| at <= now);
         let (verdict, actor) = match transaction.decision(&id) {
             Some(decision) => (decision.verdict.clone(), decision.actor.clone()),
@@ -368,6 +386,7 @@ fn next_leg(
         match verdict {
             Verdict::Allow { edit } => {
                 entry.decision = Some(ToolDecision::Allowed);
+                entry.in_doubt = false;
                 if let Some(arguments) = edit {
                     // Classified again before it runs: until then no digest is allowed.
                     entry.edited = Some(turnwright_core::ToolCall { arguments, ..entry.call.clone() });
@@ -377,13 +396,17 @@ fn next_leg(
             }
             Verdict::Deny { reason } => {
                 let reason = reason.unwrap_or_else(|| "a person denied it".into());
-                entry.result = Some(agent.tool_result_limit.limited(refused(&entry.call, &reason)));
+                let result = match entry.in_doubt {
+                    true => in_doubt(entry, Some(&reason)),
+                    false => refused(&entry.call, &reason),
+                };
+                entry.result = Some(agent.tool_result_limit.limited(result));
                 entry.decision = Some(ToolDecision::Denied(reason));
             }
         }
     }
     let runnable = batch.iter().flat_map(|b| &b.calls).any(|e| e.result.is_none() && !e.is_pending());
-    if undecided > 0 && decided == 0 && !runnable && cancelled.is_none() {
+    if undecided > 0 && decided == 0 && !runnable && cancelled.is_none() && !was_cut_off {
         return Err(StartError::Undecided(undecided));
     }
     machine.resume(decided > 0).map_err(|e| StartError::Unreadable(super::unreadable(e)))?;
@@ -403,7 +426,7 @@ fn next_leg(
             messages,
             turn_start: snapshot.turn_start,
             batch,
-            deferred: snapshot.deferred,
+            deferred,
             usage: snapshot.usage,
             transaction,
         },

@@ -8,8 +8,8 @@ use turnwright_control::Wakeup;
 use turnwright_core::{BoxFuture, SessionId, Sources, Timestamp, clock::Instant};
 
 use super::{
-    Committed, Fence, JournalAppend, LeaseChange, LeaseInfo, SessionCommit, SessionQuery, SessionStore,
-    SessionSummary, StoreError, StoredEvent, StoredSession,
+    Committed, Fence, JournalAppend, LeaseChange, LeaseInfo, RecordedEvent, SessionCommit, SessionQuery,
+    SessionStore, SessionSummary, StoreError, StoredEvent, StoredSession,
 };
 
 /// Recorded events a session keeps; the oldest go first.
@@ -54,6 +54,15 @@ impl Kept {
 
     fn read(&self, now: &Now) -> StoredSession {
         StoredSession { lease: self.lease(now), ..self.stored.clone() }
+    }
+
+    fn record(&mut self, events: Vec<RecordedEvent>) {
+        for recorded in events {
+            self.last_event += 1;
+            self.events.push(StoredEvent { number: self.last_event, recorded });
+        }
+        let surplus = self.events.len().saturating_sub(MAX_EVENTS);
+        self.events.drain(..surplus);
     }
 
     fn owned(&mut self, session: &SessionId, fence: Fence) -> Result<&mut Lease, StoreError> {
@@ -171,12 +180,7 @@ impl Inner {
             self.fence += 1;
             kept.lease = Some(Lease { holder, fence: Fence(self.fence), until });
         }
-        for recorded in events {
-            kept.last_event += 1;
-            kept.events.push(StoredEvent { number: kept.last_event, recorded });
-        }
-        let surplus = kept.events.len().saturating_sub(MAX_EVENTS);
-        kept.events.drain(..surplus);
+        kept.record(events);
         kept.updated_at = now.time;
         let stored = &mut kept.stored;
         stored.messages.extend(messages);
@@ -228,10 +232,17 @@ impl SessionStore for MemoryStore {
         ready(lease.map(|lease| lease.until = now.instant + ttl))
     }
 
-    fn release<'a>(&'a self, session: &'a SessionId, fence: Fence) -> BoxFuture<'a, Result<(), StoreError>> {
+    fn release<'a>(
+        &'a self,
+        session: &'a SessionId,
+        fence: Fence,
+        events: Vec<RecordedEvent>,
+    ) -> BoxFuture<'a, Result<(), StoreError>> {
         ready(self.change(session, |inner, _| {
-            if let Some(kept) = inner.sessions.get_mut(session) {
-                kept.lease.take_if(|lease| lease.fence == fence);
+            if let Some(kept) = inner.sessions.get_mut(session)
+                && kept.lease.take_if(|lease| lease.fence == fence).is_some()
+            {
+                kept.record(events);
             }
             Ok(())
         }))

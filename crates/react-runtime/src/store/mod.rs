@@ -171,14 +171,20 @@ pub trait SessionStore: Send + Sync {
         ttl: std::time::Duration,
     ) -> BoxFuture<'a, Result<(), StoreError>>;
 
-    /// Ends a lease. One that is lost already is no error: nothing is to be released.
+    /// Ends a lease, and records the leg's last events in the same step. The revision stays. Of a lease that is lost
+    /// already nothing is released or recorded, and that is no error.
     ///
     /// # Errors
     /// [`StoreError`].
     ///
     /// # Cancel safety
     /// Dropped before it is ready, the lease may last until it ends by itself.
-    fn release<'a>(&'a self, session: &'a SessionId, fence: Fence) -> BoxFuture<'a, Result<(), StoreError>>;
+    fn release<'a>(
+        &'a self,
+        session: &'a SessionId,
+        fence: Fence,
+        events: Vec<RecordedEvent>,
+    ) -> BoxFuture<'a, Result<(), StoreError>>;
 
     /// Forgets a session and all that belongs to it. One that was never stored is no error.
     ///

@@ -5,7 +5,7 @@ use std::{marker::PhantomData, time::Duration};
 use schemars::{JsonSchema, generate::SchemaSettings};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
-use turnwright_core::{Concurrency, ErrorInfo, ErrorKind, ToolDefinition};
+use turnwright_core::{Concurrency, ErrorInfo, ErrorKind, Recovery, ToolDefinition};
 
 use super::{IntoToolOutput, Tool, ToolContext, ToolError, ToolOutput};
 
@@ -38,6 +38,7 @@ where
         idempotent: false,
         timeout: None,
         idle_timeout: None,
+        recovery: None,
     };
     FunctionTool { definition, function, arguments: PhantomData }
 }
@@ -54,6 +55,13 @@ impl<F, A> FunctionTool<F, A> {
     #[must_use]
     pub fn idempotent(mut self) -> Self {
         self.definition.idempotent = true;
+        self
+    }
+
+    /// What becomes of a call that was started before its process went away. An idempotent tool runs again by default,
+    /// and of any other the model is told that nobody knows whether it took effect.
+    pub fn recovery(mut self, recovery: Recovery) -> Self {
+        self.definition.recovery = Some(recovery);
         self
     }
 

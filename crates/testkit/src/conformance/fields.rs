@@ -124,6 +124,7 @@ fn tools(request: &mut LlmRequest) {
         idempotent: false,
         timeout: None,
         idle_timeout: None,
+        recovery: None,
     };
     request.tools = [Arc::new(tool)].into();
 }

@@ -59,6 +59,7 @@ fn full() -> LlmRequest {
             idempotent: false,
             timeout: None,
             idle_timeout: None,
+            recovery: None,
         })
     };
     LlmRequest {

@@ -47,6 +47,7 @@ fn full() -> LlmRequest {
         idempotent: false,
         timeout: None,
         idle_timeout: None,
+        recovery: None,
     };
     LlmRequest {
         model: "m".into(),

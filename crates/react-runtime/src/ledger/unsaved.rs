@@ -1,0 +1,111 @@
+//! What a leg with a store has shown and not stored yet.
+
+use turnwright_core::{Timestamp, TurnId};
+
+use crate::{
+    event::TurnEventKind,
+    store::{JournalRecord, RecordedEvent},
+};
+
+/// Shown bytes that are stored at once; fewer wait for a moment.
+const MUCH: usize = 2 << 10;
+
+/// Gathered under the ledger's lock, stored outside of it.
+#[derive(Default)]
+pub(super) struct Unsaved {
+    turn: Option<TurnId>,
+    /// The answers of the leg so far.
+    answers: u32,
+    shown: Vec<JournalRecord>,
+    bytes: usize,
+    /// Whoever stores what is shown should be woken.
+    call: bool,
+    events: Vec<RecordedEvent>,
+    /// The history's revision that is stored.
+    revision: Option<u64>,
+}
+
+impl Unsaved {
+    pub(super) fn of(turn: TurnId) -> Self {
+        Self { turn: Some(turn), ..Self::default() }
+    }
+
+    pub(super) fn begin_answer(&mut self) {
+        self.answers += 1;
+    }
+
+    /// Notes what is being shown.
+    pub(super) fn note(&mut self, at: Timestamp, kind: &TurnEventKind) {
+        let Some(turn) = self.turn else { return };
+        match kind {
+            TurnEventKind::TextDelta { text } => self.show(text, ""),
+            TurnEventKind::ReasoningDelta { text } => self.show("", text),
+            TurnEventKind::ToolArgsDelta { .. }
+            | TurnEventKind::ToolProgress { .. }
+            | TurnEventKind::Lagged { .. } => {}
+            recorded => match serde_json::to_value(recorded) {
+                Ok(event) => self.events.push(RecordedEvent { turn, at, event }),
+                Err(e) => tracing::warn!("an event of a turn could not be recorded: {e}"),
+            },
+        }
+    }
+
+    fn show(&mut self, more: &str, thought: &str) {
+        let had = self.bytes;
+        self.bytes += more.len() + thought.len();
+        self.call |= had == 0 || (had < MUCH && self.bytes >= MUCH);
+        if let Some(JournalRecord::Shown { answer, text, reasoning }) = self.shown.last_mut()
+            && *answer == self.answers
+        {
+            text.push_str(more);
+            reasoning.push_str(thought);
+            return;
+        }
+        let (text, reasoning) = (more.to_owned(), thought.to_owned());
+        self.shown.push(JournalRecord::Shown { answer: self.answers, text, reasoning });
+    }
+
+    /// Whether whoever stores what is shown should be woken now.
+    pub(super) fn take_call(&mut self) -> bool {
+        std::mem::take(&mut self.call)
+    }
+
+    pub(super) fn is_much(&self) -> bool {
+        self.bytes >= MUCH
+    }
+
+    pub(super) fn take_shown(&mut self) -> Vec<JournalRecord> {
+        self.bytes = 0;
+        std::mem::take(&mut self.shown)
+    }
+
+    /// It could not be stored: it waits for the next time.
+    pub(super) fn put_back(&mut self, mut shown: Vec<JournalRecord>) {
+        let size = |record: &JournalRecord| match record {
+            JournalRecord::Shown { text, reasoning, .. } => text.len() + reasoning.len(),
+            _ => 0,
+        };
+        self.bytes += shown.iter().map(size).sum::<usize>();
+        shown.append(&mut self.shown);
+        self.shown = shown;
+    }
+
+    pub(super) fn events(&self) -> &[RecordedEvent] {
+        &self.events
+    }
+
+    pub(super) fn take_events(&mut self) -> Vec<RecordedEvent> {
+        std::mem::take(&mut self.events)
+    }
+
+    /// The history of this revision is stored, and with it so many of the events. Whatever was shown is in it.
+    pub(super) fn stored(&mut self, revision: u64, events: usize) {
+        self.revision = Some(revision);
+        self.events.drain(..events.min(self.events.len()));
+        (self.shown, self.bytes) = (Vec::new(), 0);
+    }
+
+    pub(super) fn is_stored(&self, revision: u64) -> bool {
+        self.revision == Some(revision)
+    }
+}
