@@ -156,6 +156,18 @@ impl ControlScope {
         Self { turn: Some(turn), ..Self::session(session) }
     }
 
+    /// For channels: whether a command with this scope is for whoever drains with that one. Agent and graph instance are
+    /// compared when the command names them; run and turn are the drain's to judge, since a mismatch there has a fate of
+    /// its own.
+    pub fn fits(&self, drainer: &Self) -> bool {
+        fn same<T: PartialEq>(command: &Option<T>, drainer: &Option<T>) -> bool {
+            command.is_none() || command == drainer
+        }
+        self.session == drainer.session
+            && same(&self.agent, &drainer.agent)
+            && same(&self.graph_instance, &drainer.graph_instance)
+    }
+
     /// A graph instance.
     pub fn graph(session: SessionId, instance: impl Into<String>) -> Self {
         Self { graph_instance: Some(instance.into()), ..Self::session(session) }

@@ -47,6 +47,11 @@ impl Receipt {
         (tx, Self { id, fate })
     }
 
+    /// For channels: another receipt of the same command.
+    pub fn of(id: CommandId, fate: &watch::Sender<Option<Fate>>) -> Self {
+        Self { id, fate: fate.subscribe() }
+    }
+
     /// The command.
     pub fn id(&self) -> CommandId {
         self.id

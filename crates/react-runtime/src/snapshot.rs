@@ -1,5 +1,7 @@
 //! A turn at rest: everything a further leg needs, as a value.
 
+mod form;
+
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
@@ -9,6 +11,8 @@ use turnwright_core::{
     ToolDefinition, ToolResult, TurnId, state::StoredState,
 };
 use turnwright_hook::ToolDecision;
+
+pub use form::SnapshotError;
 
 use crate::machine::TurnMachine;
 
@@ -50,7 +54,7 @@ pub struct TurnSnapshot {
 
 impl TurnSnapshot {
     /// The version this program writes.
-    pub const SCHEMA: u32 = 1;
+    pub const SCHEMA: u32 = 2;
 
     /// How many of its calls wait for somebody outside.
     pub fn pending(&self) -> usize {

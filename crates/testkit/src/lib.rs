@@ -5,6 +5,7 @@
 //! - [`scenario`]: what servers do that is odd or wrong, by name, and what a client must make of it.
 //! - [`conformance`]: a suite that every model client must pass, and what a client can do.
 //! - [`eventstream`]: messages of AWS's binary event stream.
+//! - [`stores`]: suites that every store of sessions and every control channel must pass.
 //! - [`check`]: the promises as functions: histories, event streams, turn events, hook traces.
 //! - [`trace`]: hooks that write down which point fired when.
 //! - [`clock`]: virtual time.
@@ -19,6 +20,7 @@ pub mod eventstream;
 pub mod provider;
 pub mod scenario;
 pub mod script;
+pub mod stores;
 pub mod trace;
 
 pub use clock::virtual_sources;

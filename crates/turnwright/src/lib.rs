@@ -241,6 +241,9 @@ pub use turnwright_llm_stream as llm_stream;
 pub use turnwright_providers as providers;
 #[doc(inline)]
 pub use turnwright_react_runtime as runtime;
+#[cfg(feature = "store")]
+#[doc(inline)]
+pub use turnwright_store as store;
 #[cfg(feature = "testkit")]
 #[doc(inline)]
 pub use turnwright_testkit as testkit;

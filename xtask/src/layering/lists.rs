@@ -16,10 +16,21 @@ pub(crate) const ALLOWED: &[Row] = &[
     ("llm-stream", &["core"]),
     ("providers", &["core", "llm-stream"]),
     ("react-runtime", &["control", "core", "hook", "interceptor", "llm-stream"]),
+    ("store", &["control", "core", "react-runtime"]),
     ("testkit", &["control", "core", "hook", "interceptor", "llm-stream", "react-runtime"]),
     (
         "turnwright",
-        &["control", "core", "hook", "interceptor", "llm-stream", "providers", "react-runtime", "testkit"],
+        &[
+            "control",
+            "core",
+            "hook",
+            "interceptor",
+            "llm-stream",
+            "providers",
+            "react-runtime",
+            "store",
+            "testkit",
+        ],
     ),
 ];
 

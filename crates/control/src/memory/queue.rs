@@ -75,8 +75,7 @@ impl Inner {
     pub(super) fn take(&mut self, scope: &ControlScope, types: &[CommandType], now: Instant) -> Vec<Waiting> {
         self.expire(&scope.session, now);
         let Some(queue) = self.sessions.get_mut(&scope.session) else { return Vec::new() };
-        let fits =
-            |w: &mut Waiting| types.contains(&w.command.command_type()) && matches(&w.command.scope, scope);
+        let fits = |w: &mut Waiting| types.contains(&w.command.command_type()) && w.command.scope.fits(scope);
         let taken: Vec<_> = queue.commands.extract_if(.., fits).collect();
         if queue.is_idle() {
             self.sessions.remove(&scope.session);
@@ -231,15 +230,4 @@ impl Drop for Ended {
     fn drop(&mut self) {
         self.0.fate.send_replace(Some(Fate::Expired));
     }
-}
-
-/// Agent and graph instance are compared when the command names them; run and turn are the drain's to judge, since a
-/// mismatch there has a fate of its own.
-fn matches(command: &ControlScope, drainer: &ControlScope) -> bool {
-    fn same<T: PartialEq>(command: &Option<T>, drainer: &Option<T>) -> bool {
-        command.is_none() || command == drainer
-    }
-    command.session == drainer.session
-        && same(&command.agent, &drainer.agent)
-        && same(&command.graph_instance, &drainer.graph_instance)
 }
