@@ -18,6 +18,7 @@ mod hostile;
 mod recordings;
 mod repeats;
 mod steering;
+mod stored;
 mod streams;
 mod support;
 mod sweep;

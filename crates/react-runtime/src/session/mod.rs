@@ -9,6 +9,7 @@ mod start;
 use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
+use turnwright_control::Wakeup;
 use turnwright_core::{ApprovalRequest, ErrorInfo, Message, SessionId};
 
 pub use decide::DecideError;
@@ -104,6 +105,12 @@ impl Session {
             self.0.refresh(stored);
         }
         Ok(())
+    }
+
+    /// A wake-up that fires after the session was changed in its store, by whatever process; none without a store.
+    /// [`Session::refresh`] reads what there is then.
+    pub fn watch(&self) -> Option<Wakeup> {
+        self.0.agent.store.as_ref().map(|store| store.watch(&self.0.id))
     }
 
     /// The suspended or drained turn as a value.

@@ -5,6 +5,7 @@ mod journal;
 mod lease;
 mod list;
 mod memory;
+pub mod ops;
 
 use std::sync::Arc;
 
