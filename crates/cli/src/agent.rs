@@ -1,11 +1,11 @@
 //! From options to an agent.
 
-use turnwright::{Agent, AgentBuilder, Limits, ModelHandle, runtime::gate::AskFor};
+use turnwright::{Agent, AgentBuilder, Limits, ModelHandle, runtime::gate::AskFor, store::SqliteStore};
 
 use crate::{
     approval,
     args::AgentArgs,
-    provider,
+    kept, provider,
     refusal::Refusal,
     tape::Tape,
     tools::{self, Workspace},
@@ -17,8 +17,8 @@ const INSTRUCTIONS: &str = "You help a person at a terminal. With your tools you
     change. Look before you answer what the files can tell. Paths are relative to the tool root. Answer in plain text, briefly.";
 
 /// The agent these options describe.
-pub(crate) fn build(args: &AgentArgs, tape: &Tape) -> Result<Agent, Refusal> {
-    finish(builder(args, provider::model(args, tape)?)?)
+pub(crate) fn build(args: &AgentArgs, tape: &Tape, store: Option<&SqliteStore>) -> Result<Agent, Refusal> {
+    finish(kept::keep(builder(args, provider::model(args, tape)?)?, store))
 }
 
 /// An agent with this model, and everything else as these options say.

@@ -6,7 +6,8 @@ mod show;
 
 use turnwright::Session;
 
-pub(crate) use settle::{Cleared, Desk, to_the_end};
+pub(crate) use settle::{Cleared, Desk, First, to_the_end};
+pub(crate) use show::whole as question;
 
 use crate::{Refusal, tools::GATED};
 
@@ -21,13 +22,20 @@ pub(crate) fn asked_about(allowed: &[String]) -> Result<Vec<&'static str>, Refus
 }
 
 /// What is said of a turn that waits for decisions nobody here can be asked for.
-pub(crate) fn nobody_to_ask(session: &Session) -> String {
+pub(crate) fn nobody_to_ask(session: &Session, is_kept: bool) -> String {
+    if is_kept {
+        let id = session.id();
+        return format!(
+            "`turnwright resume {id} --approve CALL` lets a call run, `--deny CALL` does not, `all` means every one; on a \
+             terminal `turnwright resume {id}` asks"
+        );
+    }
     let mut tools: Vec<String> = session.pending().into_iter().map(|request| request.call.name).collect();
     tools.sort_unstable();
     tools.dedup();
     format!(
-        "sessions end with the program for now, so nobody can decide later; `--allow {}` runs without asking, and on a \
-         terminal you are asked",
+        "the session is not kept, so nobody can decide later: --store PATH keeps it; `--allow {}` runs without asking, \
+         and on a terminal you are asked",
         tools.join(",")
     )
 }

@@ -48,6 +48,13 @@ pub(crate) struct Global {
     /// When to use colour: `auto` means on a terminal, unless NO_COLOR is set.
     #[arg(long, global = true, value_name = "WHEN", default_value = "auto", env = "TURNWRIGHT_COLOR")]
     pub(crate) color: ColorWhen,
+    /// The file sessions are kept in, made where there is none; `none` keeps them in memory, and they end with the
+    /// program.
+    ///
+    /// By default turnwright/turnwright.db below XDG_STATE_HOME, or below .local/state of HOME. Whoever can read the file
+    /// can read the conversations.
+    #[arg(long, global = true, value_name = "PATH", env = "TURNWRIGHT_STORE")]
+    pub(crate) store: Option<PathBuf>,
 }
 
 /// When to use colour.
@@ -78,6 +85,25 @@ pub(crate) enum Command {
     /// the last turn. Tools that change something are asked about first: answer y or n.
     #[command(after_help = after_help())]
     Chat(ChatArgs),
+    /// Go on with a turn that waits, was stopped at a step boundary, or whose process died: the next leg runs here.
+    ///
+    /// Decisions come first: --approve, --deny and --edit, and on a terminal you are asked about what is left. Where
+    /// nobody can be asked, it prints what waits and exits with 3. A call that was started before the process died, and
+    /// whose result nobody knows, does not run again unless its tool allows that; the model is told.
+    #[command(after_help = after_help())]
+    Resume(ResumeArgs),
+    /// Look at stored sessions: list, show, fork, export, import, delete.
+    #[command(subcommand)]
+    Sessions(SessionsCommand),
+    /// Tell the process that runs a session: stop, pause, steer, say; or decide about its calls: approve, deny.
+    ///
+    /// Exits with 0 when it took effect, or waits for the next turn; with 1 when it did not. A message that nobody takes
+    /// waits; a stop or pause ends after five minutes.
+    #[command(subcommand)]
+    Ctl(CtlCommand),
+    /// Check the file sessions are kept in.
+    #[command(subcommand)]
+    Store(StoreCommand),
     /// Show what an agent with these options has: tools, interceptors, hooks, limits. Asks no model and needs none.
     #[command(after_help = after_help())]
     Plan(PlanArgs),
@@ -116,6 +142,9 @@ pub(crate) struct ChatArgs {
     /// Show reasoning whole and not as one line with a count; /thoughts changes it.
     #[arg(long, env = "TURNWRIGHT_THOUGHTS", value_parser = FalseyValueParser::new())]
     pub(crate) thoughts: bool,
+    /// Go on with the session of this id, or begin it; a fresh one by default.
+    #[arg(long, value_name = "ID", env = "TURNWRIGHT_SESSION")]
+    pub(crate) session: Option<SessionId>,
     #[command(flatten)]
     pub(crate) agent: AgentArgs,
 }
@@ -136,14 +165,162 @@ pub(crate) struct DoctorArgs {
 pub(crate) struct RunArgs {
     /// What to ask; `-` reads it from standard input.
     pub(crate) prompt: String,
-    /// Use this session id; a fresh one by default.
-    ///
-    /// Sessions are kept in memory and end with the program: for now the id only names the turn's session in the
-    /// output.
+    /// Go on with the session of this id, or begin it; a fresh one by default.
     #[arg(long, value_name = "ID", env = "TURNWRIGHT_SESSION")]
     pub(crate) session: Option<SessionId>,
     #[command(flatten)]
     pub(crate) agent: AgentArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ResumeArgs {
+    /// The session.
+    pub(crate) session: SessionId,
+    /// Let this call run, or with `all` every one that waits. Repeat it for more.
+    #[arg(long, value_name = "CALL|all")]
+    pub(crate) approve: Vec<String>,
+    /// Do not let this call run, or with `all` every one that waits. Repeat it for more.
+    #[arg(long, value_name = "CALL|all")]
+    pub(crate) deny: Vec<String>,
+    /// Why they are denied; the model is told.
+    #[arg(long, value_name = "TEXT", requires = "deny")]
+    pub(crate) reason: Option<String>,
+    /// Let a call run with these arguments in place of its own: they are looked at again first.
+    #[arg(long, value_name = "CALL=JSON")]
+    pub(crate) edit: Vec<String>,
+    #[command(flatten)]
+    pub(crate) agent: AgentArgs,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum SessionsCommand {
+    /// List them: id, how each stands, messages, last change.
+    List {
+        /// At most so many.
+        #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..))]
+        limit: u32,
+        /// Those with a greater id than this one: the last one of the page before.
+        #[arg(long, value_name = "ID")]
+        after: Option<SessionId>,
+    },
+    /// Show one: how it stands, what waits, and its messages.
+    Show {
+        /// The session.
+        session: SessionId,
+        /// Show its recorded events in place of its messages.
+        #[arg(long)]
+        events: bool,
+        /// Show the commands it was sent, and what became of them, in place of its messages.
+        #[arg(long, conflicts_with = "events")]
+        commands: bool,
+    },
+    /// Make a new session of one, which stays as it is. Prints the new id.
+    Fork {
+        /// The session.
+        session: SessionId,
+        /// Up to and with this message; else whole, with its open turn.
+        #[arg(long, value_name = "MESSAGE")]
+        at: Option<String>,
+        /// The id of the new one; a fresh one by default.
+        #[arg(long, value_name = "ID")]
+        to: Option<SessionId>,
+    },
+    /// Print one as a JSON document.
+    Export {
+        /// The session.
+        session: SessionId,
+    },
+    /// Store what `export` printed. Prints the id.
+    Import {
+        /// The document; `-`, or none, reads standard input.
+        file: Option<PathBuf>,
+        /// Under this id; by default its own.
+        #[arg(long, value_name = "ID")]
+        to: Option<SessionId>,
+    },
+    /// Delete one, and all that belongs to it. There is no way back.
+    Delete {
+        /// The session.
+        session: SessionId,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum CtlCommand {
+    /// Cancel the running turn at once.
+    Stop {
+        /// The session.
+        session: SessionId,
+        /// Why.
+        #[arg(long, value_name = "TEXT")]
+        reason: Option<String>,
+        #[command(flatten)]
+        wait: WaitArgs,
+    },
+    /// Stop the running turn at its next step boundary; `resume` goes on.
+    Pause {
+        /// The session.
+        session: SessionId,
+        #[command(flatten)]
+        wait: WaitArgs,
+    },
+    /// Guide the running turn: it reads this before it asks the model again.
+    Steer {
+        /// The session.
+        session: SessionId,
+        /// What to say.
+        text: String,
+        #[command(flatten)]
+        wait: WaitArgs,
+    },
+    /// Say something that the turn reads when it would end.
+    Say {
+        /// The session.
+        session: SessionId,
+        /// What to say.
+        text: String,
+        #[command(flatten)]
+        wait: WaitArgs,
+    },
+    /// Let calls run that wait for a decision.
+    Approve {
+        /// The session.
+        session: SessionId,
+        /// The calls; all that wait by default.
+        calls: Vec<String>,
+        /// Who decides.
+        #[arg(long, value_name = "NAME", default_value = "user")]
+        actor: String,
+    },
+    /// Do not let calls run that wait for a decision.
+    Deny {
+        /// The session.
+        session: SessionId,
+        /// The calls; all that wait by default.
+        calls: Vec<String>,
+        /// Why; the model is told.
+        #[arg(long, value_name = "TEXT")]
+        reason: Option<String>,
+        /// Who decides.
+        #[arg(long, value_name = "NAME", default_value = "user")]
+        actor: String,
+    },
+}
+
+#[derive(Debug, Clone, Args)]
+pub(crate) struct WaitArgs {
+    /// Who asks; the turn's last event says so.
+    #[arg(long, value_name = "NAME", default_value = "user")]
+    pub(crate) actor: String,
+    /// How long to wait for what becomes of it.
+    #[arg(long, value_name = "SECONDS", value_parser = seconds, default_value = "10")]
+    pub(crate) wait: Duration,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum StoreCommand {
+    /// Read everything, and name what cannot be read. Exits with 1 when there is something.
+    Check,
 }
 
 /// What an agent is made of.

@@ -10,16 +10,19 @@ use std::{
     process::ExitCode,
 };
 
-use turnwright::{Agent, Session, llm_stream::prices::Price};
+use turnwright::{Agent, Session, llm_stream::prices::Price, store::SqliteStore};
+
+pub(crate) use history::in_short;
 
 use self::{
     desk::{ChatDesk, refused, unknown, unreadable},
     line::{Command, Line},
 };
 use crate::{
-    Global, Refusal, approval,
+    Global, Refusal,
+    approval::{self, First},
     args::ChatArgs,
-    exit,
+    exit, kept,
     keyboard::{Keyboard, Typed, Wanted},
     output::{Look, To, error_lines, is_dumb},
     plan,
@@ -28,7 +31,12 @@ use crate::{
 };
 
 /// Holds a conversation until somebody leaves.
-pub(crate) async fn run(global: &Global, agent: Agent, args: &ChatArgs) -> Result<ExitCode, Refusal> {
+pub(crate) async fn run(
+    global: &Global,
+    agent: Agent,
+    store: Option<&SqliteStore>,
+    args: &ChatArgs,
+) -> Result<ExitCode, Refusal> {
     let errors = Look::of(To::Stderr, global.color);
     let answers = Look::of(To::Stdout, global.color);
     let mut console = Console::new(errors)?;
@@ -40,18 +48,28 @@ pub(crate) async fn run(global: &Global, agent: Agent, args: &ChatArgs) -> Resul
         // Standard error goes elsewhere: a question there would wait for an answer unseen.
         console.asks_on = To::Stdout;
     }
-    let session = agent.new_session();
+    let session = match &args.session {
+        Some(id) => kept::session(&agent, id.clone()).await?,
+        None => agent.new_session(),
+    };
+    if session.is_parked() {
+        let id = session.id();
+        let refusal = Refusal::new(format!("a turn of session {id} is not over"));
+        return Err(refusal.hint(format!("`turnwright resume {id}` goes on with it")));
+    }
     let plan = plan::text(&agent.plan(), &approval::asked_about(&args.agent.allow)?);
     let desk = ChatDesk::new(keyboard, session.clone(), plan, args.thoughts);
     let price = price_of(&agent);
     let mut chat = Chat { console, desk, session, answers, errors, json: global.json, price, code: 0 };
     if chat.desk.keyboard.is_terminal() {
         let model = printable(&agent.plan().model).into_owned();
-        chat.console.tell(&format!("{model}; /help lists the commands, Ctrl-D leaves\n")).await;
+        let named = store.map(|_| format!("session {}; ", chat.session.id())).unwrap_or_default();
+        chat.console.tell(&format!("{model}; {named}/help lists the commands, Ctrl-D leaves\n")).await;
     }
     let code = chat.until_left().await;
     let unsent = chat.desk.unsent();
     chat.tell(&unsent).await;
+    kept::settle(store).await;
     Ok(chat.console.lost().unwrap_or(code).into())
 }
 
@@ -154,7 +172,7 @@ impl Chat {
             }
         };
         let Self { console, session, desk, .. } = self;
-        let (leg, leaves) = approval::to_the_end(console, session, turn, &mut *view, desk).await;
+        let (leg, leaves) = approval::to_the_end(console, session, First::Leg(turn), &mut *view, desk).await;
         self.code = self.console.code(&leg);
         let Leg::Over(finished) = leg else { return Some(exit::CANCELLED) };
         if let Some(finished) = finished {

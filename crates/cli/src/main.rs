@@ -4,16 +4,20 @@ mod agent;
 mod approval;
 mod args;
 mod chat;
+mod ctl;
 mod decode;
 mod demo;
 mod doctor;
 mod exit;
+mod kept;
 mod keyboard;
 mod output;
 mod plan;
 mod provider;
 mod refusal;
+mod resume;
 mod run;
+mod sessions;
 mod signals;
 mod tape;
 mod tools;
@@ -52,16 +56,28 @@ fn dispatch(global: &Global, command: Option<Command>) -> Result<ExitCode, Refus
             // What may be wrong is found out before any runtime starts and while Ctrl-C still ends the program.
             let prompt = run::prompt(args.prompt)?;
             let tape = Tape::open(&args.agent)?;
-            let agent = agent::build(&args.agent, &tape)?;
-            let code = block_on(run::turn(global, agent, args.session, prompt))?;
+            let store = kept::open(global)?;
+            let agent = agent::build(&args.agent, &tape, store.as_ref())?;
+            let code = block_on(run::turn(global, agent, store.as_ref(), args.session, prompt))?;
             Ok(tape.end(code, global.color))
         }
         Some(Command::Chat(args)) => {
             let tape = Tape::open(&args.agent)?;
-            let agent = agent::build(&args.agent, &tape)?;
-            let code = block_on(chat::run(global, agent, &args))?;
+            let store = kept::open(global)?;
+            let agent = agent::build(&args.agent, &tape, store.as_ref())?;
+            let code = block_on(chat::run(global, agent, store.as_ref(), &args))?;
             Ok(tape.end(code, global.color))
         }
+        Some(Command::Resume(args)) => {
+            let store = kept::needed(global)?;
+            let tape = Tape::open(&args.agent)?;
+            let agent = agent::build(&args.agent, &tape, Some(&store))?;
+            let code = block_on(resume::run(global, agent, &store, &args))?;
+            Ok(tape.end(code, global.color))
+        }
+        Some(Command::Sessions(command)) => block_on(sessions::run(global, command)),
+        Some(Command::Ctl(command)) => block_on(ctl::run(global, command)),
+        Some(Command::Store(command)) => block_on(kept::run(global, &command)),
         Some(Command::Decode(args)) => decode::run(global, &args),
         Some(Command::Plan(args)) => plan::show(global, &args.agent),
         Some(Command::Doctor(args)) => block_on(doctor::examine(global, &args.agent)),

@@ -6,11 +6,12 @@ use std::{
     process::ExitCode,
 };
 
-use turnwright::{Agent, Outcome, SessionId};
+use turnwright::{Agent, Outcome, Session, SessionId, StartError, store::SqliteStore};
 
 use crate::{
     Global, Refusal,
-    approval::{self, Cleared, Desk},
+    approval::{self, Cleared, Desk, First},
+    kept,
     keyboard::{Keyboard, Typed},
     output::{Look, To, style},
     view::{Human, Json, Manner, View, counted, price_of},
@@ -45,36 +46,53 @@ fn from_stdin() -> Result<String, Refusal> {
 pub(crate) async fn turn(
     global: &Global,
     agent: Agent,
+    store: Option<&SqliteStore>,
     session: Option<SessionId>,
     prompt: String,
 ) -> Result<ExitCode, Refusal> {
     let errors = Look::of(To::Stderr, global.color);
     let mut console = Console::new(errors)?;
     let session = match session {
-        Some(id) => agent.open_session(id).await.map_err(|e| Refusal::new(e.to_string()))?,
+        Some(id) => kept::session(&agent, id).await?,
         None => agent.new_session(),
     };
     let mut desk = RunDesk::open(errors.terminal && !global.json)?;
-    let manner = Manner { asks: desk.0.is_some(), price: price_of(&agent), ..Manner::default() };
+    let manner = Manner { asks: desk.can_ask(), price: price_of(&agent), ..Manner::default() };
     let mut view: Box<dyn View> = match global.json {
         true => Box::new(Json::new(errors)),
         false => Box::new(Human::new(Look::of(To::Stdout, global.color), errors, manner)),
     };
-    let turn = session.start(prompt).map_err(|e| Refusal::new(e.to_string()))?;
-    let (leg, _) = approval::to_the_end(&mut console, &session, turn, &mut *view, &mut desk).await;
+    let turn = session.start(prompt).map_err(|e| not_started(&session, &e))?;
+    let first = First::Leg(turn);
+    let (leg, _) = approval::to_the_end(&mut console, &session, first, &mut *view, &mut desk).await;
     if matches!(&leg, Leg::Over(Some(finished)) if finished.outcome == Outcome::Suspended) {
         let hint = errors.paint(style::HINT, "hint:");
-        console.tell(&format!("{hint} {}\n", approval::nobody_to_ask(&session))).await;
+        console.tell(&format!("{hint} {}\n", approval::nobody_to_ask(&session, store.is_some()))).await;
     }
+    kept::settle(store).await;
     Ok(console.code(&leg).into())
 }
 
 /// Somebody at a terminal can be asked about calls; nothing is read otherwise.
-struct RunDesk(Option<Keyboard>);
+pub(crate) struct RunDesk(Option<Keyboard>);
+
+/// Why a turn does not begin, with what to do.
+pub(crate) fn not_started(session: &Session, e: &StartError) -> Refusal {
+    let refusal = Refusal::new(e.to_string());
+    match e {
+        StartError::Parked => refusal.hint(format!("`turnwright resume {}` goes on with it", session.id())),
+        _ => refusal,
+    }
+}
 
 impl RunDesk {
+    /// Whether somebody can be asked.
+    pub(crate) fn can_ask(&self) -> bool {
+        self.0.is_some()
+    }
+
     /// Somebody is there when standard input is a terminal too.
-    fn open(may_ask: bool) -> Result<Self, Refusal> {
+    pub(crate) fn open(may_ask: bool) -> Result<Self, Refusal> {
         if !may_ask || !cfg!(unix) || !io::stdin().is_terminal() {
             return Ok(Self(None));
         }

@@ -191,6 +191,11 @@ impl From<&ErrorInfo> for FinishedError {
 }
 
 impl TurnFinished {
+    /// The end of a leg that waits for these.
+    pub fn suspended(pending: Vec<ApprovalRequest>) -> Self {
+        Self::of(&LegOutcome::Suspended { pending }, String::new(), TokenUsage::UNKNOWN, 0)
+    }
+
     pub(crate) fn of(outcome: &LegOutcome, content: String, usage: TokenUsage, iterations: u32) -> Self {
         let mut finished = Self {
             outcome: outcome.outcome(),

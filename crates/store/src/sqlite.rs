@@ -2,7 +2,7 @@
 
 use std::{
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{Arc, Weak},
     thread::JoinHandle,
     time::Duration,
 };
@@ -79,6 +79,7 @@ pub(crate) struct Shared {
     pub(crate) limits: ChannelLimits,
     retention: Retention,
     poller: Poller,
+    channel: Mutex<Weak<SqliteChannel>>,
     handles: Mutex<Vec<JoinHandle<()>>>,
     path: PathBuf,
 }
@@ -110,9 +111,15 @@ impl SqliteStore {
         &self.0.path
     }
 
-    /// A control channel in the same file.
+    /// The control channel in the same file: the same one for as long as somebody holds it. Receipts are told as long as it
+    /// lives.
     pub fn channel(&self) -> Arc<SqliteChannel> {
-        SqliteChannel::of(&self.0)
+        let mut known = self.0.channel.lock();
+        known.upgrade().unwrap_or_else(|| {
+            let channel = SqliteChannel::of(&self.0);
+            *known = Arc::downgrade(&channel);
+            channel
+        })
     }
 
     /// Forgets what is too old or too much, as the options say. Sessions with an open turn stay.
@@ -136,6 +143,17 @@ impl SqliteStore {
     /// Safe: it changes nothing.
     pub async fn check(&self) -> Result<CheckReport, StoreError> {
         self.0.threads.read(check::check).await
+    }
+
+    /// Waits until all changes that were asked for before are made, those too that nobody waits for.
+    ///
+    /// # Errors
+    /// [`StoreError`] when nothing can be written.
+    ///
+    /// # Cancel safety
+    /// Safe: they are made all the same.
+    pub async fn flush(&self) -> Result<(), StoreError> {
+        self.0.threads.write(|_| Ok(())).await
     }
 
     /// Waits until all that was asked for is done, and ends the store's threads. Clones and channels that are left get
@@ -183,6 +201,7 @@ fn open(path: &Path, options: SqliteOptions, sources: Sources) -> Result<SqliteS
         limits: options.limits,
         retention: options.retention,
         poller,
+        channel: Mutex::default(),
         handles: Mutex::new(handles),
         path: path.to_owned(),
     }));

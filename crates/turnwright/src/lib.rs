@@ -219,6 +219,7 @@
 //! |---|---|---|
 //! | `providers` | yes | `providers`: HTTP clients, with TLS and all it brings |
 //! | `sigv4` | no | with `providers`: requests to Bedrock signed with credentials of AWS, beside those with a key |
+//! | `store` | no | `store`: sessions, journals, commands and leases in SQLite, which is built from C |
 //! | `testkit` | no | `testkit`: scripted models, a hostile provider server, checkers; for tests |
 //!
 //! # The crates

@@ -3,7 +3,8 @@
 use std::collections::HashSet;
 
 use turnwright::{
-    CallId, CancelCause, Decision, Outcome, Session, Sources, TurnFinished, TurnHandle, core::ApprovalRequest,
+    CallId, CancelCause, Decision, Outcome, Session, Sources, TurnFinished, TurnHandle, control::Wakeup,
+    core::ApprovalRequest, core::DecisionError, runtime::DecideError,
 };
 
 use super::{
@@ -39,18 +40,33 @@ pub(crate) struct Cleared {
     pub(crate) stop: Option<&'static str>,
 }
 
+/// What there is to begin with.
+pub(crate) enum First {
+    /// A leg that runs.
+    Leg(TurnHandle),
+    /// Questions that wait.
+    Questions,
+}
+
 /// Watches a turn, and its further legs, until it ends or until nobody can be asked. Answers whether the program was
 /// asked to end as well.
 pub(crate) async fn to_the_end(
     console: &mut Console,
     session: &Session,
-    mut turn: TurnHandle,
+    first: First,
     view: &mut dyn View,
     desk: &mut impl Desk,
 ) -> (Leg, bool) {
     let mut leaves = false;
+    let mut next = match first {
+        First::Leg(turn) => Some(turn),
+        First::Questions => None,
+    };
     loop {
-        let (leg, terminate) = console.watch(turn, view, desk).await;
+        let (leg, terminate) = match next.take() {
+            Some(turn) => console.watch(turn, view, desk).await,
+            None => (Leg::Over(Some(Box::new(waiting(session)))), false),
+        };
         leaves |= terminate;
         if !is_suspended(&leg) || console.lost().is_some() || desk.keyboard().is_none() {
             return (leg, leaves);
@@ -65,8 +81,8 @@ pub(crate) async fn to_the_end(
             (None, None) => return (leg, leaves),
         };
         leaves |= settled.leaves;
-        turn = match settled.turn {
-            Ok(turn) => turn,
+        next = match settled.turn {
+            Ok(turn) => Some(turn),
             Err(message) => {
                 console.tell(&error_lines(console.errors, &message, None)).await;
                 return (leg, leaves);
@@ -103,17 +119,41 @@ fn unseen<'r>(
     asked.find(|request| is_cut(request) && !seen.contains(&request.call.id)).map(|request| &request.call.id)
 }
 
+/// A turn that waits, as its last leg would have told it.
+fn waiting(session: &Session) -> TurnFinished {
+    TurnFinished::suspended(session.pending())
+}
+
+async fn changed(watch: &mut Option<Wakeup>) {
+    match watch {
+        Some(watch) => watch.arrived().await,
+        None => std::future::pending().await,
+    }
+}
+
 async fn settle(console: &mut Console, keyboard: &mut Keyboard, session: &Session) -> Settled {
     // Those that were shown whole although they are long.
     let mut seen: HashSet<CallId> = HashSet::new();
     // Each is seen before any is decided: an answer may be for all of them.
     console.question(&questions(&session.pending(), console.errors)).await;
-    loop {
+    let mut watch = session.watch();
+    'calls: loop {
         let pending = session.pending();
         let Some(request) = pending.first() else { break };
         let prompt = prompt(request);
         let answer = loop {
-            let typed = match console.ask(keyboard, &prompt, Wanted::Answer).await {
+            let heard = tokio::select! {
+                heard = console.ask(keyboard, &prompt, Wanted::Answer) => heard,
+                () = changed(&mut watch) => {
+                    // Somebody may have decided elsewhere.
+                    if session.refresh().await.is_ok() && session.pending() != pending {
+                        console.question("\ndecided elsewhere\n").await;
+                        continue 'calls;
+                    }
+                    continue;
+                }
+            };
+            let typed = match heard {
                 Heard::Typed(typed) => typed,
                 Heard::Terminate => {
                     return Settled { leaves: true, ..stopped(session, Asked::Terminate.reason()) };
@@ -152,7 +192,12 @@ async fn settle(console: &mut Console, keyboard: &mut Keyboard, session: &Sessio
             Answer::Deny(calls, reason) => Decision::deny(calls, "user", now, reason),
             Answer::Stop | Answer::Show(_) | Answer::Unclear(_) => return stopped(session, "/stop"),
         };
-        if let Err(e) = session.decide(&decision).await {
+        let decided = session.decide(&decision).await;
+        if let Err(DecideError::Decision(DecisionError::AlreadyDecided(_))) = &decided {
+            console.question("decided elsewhere\n").await;
+            continue;
+        }
+        if let Err(e) = decided {
             // Said, and the turn ends, so that the session is free for the next one.
             console.tell(&error_lines(console.errors, &e.to_string(), None)).await;
             return stopped(session, "the decision could not be recorded");

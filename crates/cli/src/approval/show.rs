@@ -28,7 +28,7 @@ pub(super) fn questions(pending: &[ApprovalRequest], look: Look) -> String {
 }
 
 /// A call with all of its arguments, however long they are.
-pub(super) fn whole(request: &ApprovalRequest, look: Look) -> String {
+pub(crate) fn whole(request: &ApprovalRequest, look: Look) -> String {
     question(request, look, usize::MAX, usize::MAX)
 }
 

@@ -11,7 +11,7 @@ const MESSAGES: usize = 50;
 const SHOWN: usize = 100;
 
 /// The last messages, one line a part.
-pub(super) fn in_short(messages: &[Arc<Message>]) -> String {
+pub(crate) fn in_short(messages: &[Arc<Message>]) -> String {
     if messages.is_empty() {
         return "no message yet\n".into();
     }

@@ -19,7 +19,7 @@ fn nobody_asked_means_suspended_and_a_hint() {
             let notes = stderr(&output);
             assert_eq!(output.status.code(), Some(3), "{notes}");
             assert!(notes.contains("suspended: the turn waits for 1 decision\n"), "{notes}");
-            assert!(notes.contains("hint: sessions end with the program for now"), "{notes}");
+            assert!(notes.contains("hint: the session is not kept"), "{notes}");
             assert!(notes.contains("`--allow write_file`"), "{notes}");
             assert!(!root.join("a.txt").exists());
             if json {

@@ -18,6 +18,7 @@ mod plan;
 mod questions;
 mod record;
 mod screen;
+mod sessions;
 mod stop;
 mod support;
 mod terminal;

@@ -34,7 +34,7 @@ pub(super) async fn random_operations(store: &dyn SessionStore, seed: u64) -> Re
     let pick = |n: u64| random.next_u64() % n;
     let desks = [Desk::new(store), Desk::new(&memory)];
     // The last fence each store gave for each session: the same moments, whatever the numbers.
-    let mut fences = vec![[Fence(0); 2]; 3];
+    let mut fences = [[Fence(0); 2]; 3];
     for step in 0..200 {
         let which = pick(3);
         let id: SessionId = session(&format!("m{which}"));

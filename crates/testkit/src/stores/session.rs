@@ -77,6 +77,7 @@ pub(super) fn acquire(holder: &str, ttl: Duration) -> LeaseChange {
     LeaseChange::Acquire { holder: holder.into(), ttl }
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "it stands in `map_err`")]
 pub(super) fn words(e: StoreError) -> Broken {
     format!("the store failed: {e}")
 }

@@ -1,0 +1,160 @@
+//! The file sessions are kept in.
+
+use std::{
+    env, fs,
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
+
+use turnwright::{
+    AgentBuilder, ErrorInfo, Session, SessionId,
+    runtime::store::{SessionStore, StoreError},
+    store::SqliteStore,
+};
+
+use crate::{Global, Refusal, args::StoreCommand, exit, output};
+
+/// What says that sessions are not kept.
+const NONE: &str = "none";
+
+/// Where sessions are kept; none where they end with the program.
+pub(crate) fn path(global: &Global) -> Option<PathBuf> {
+    match &global.store {
+        Some(path) if path.as_os_str() == NONE || path.as_os_str().is_empty() => None,
+        Some(path) => Some(path.clone()),
+        None => default_path(),
+    }
+}
+
+fn default_path() -> Option<PathBuf> {
+    let absolute = |name: &str| env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    let state =
+        absolute("XDG_STATE_HOME").or_else(|| Some(absolute("HOME")?.join(".local").join("state")))?;
+    Some(state.join("turnwright").join("turnwright.db"))
+}
+
+/// Opens the file, if sessions are kept.
+pub(crate) fn open(global: &Global) -> Result<Option<SqliteStore>, Refusal> {
+    let Some(path) = path(global) else { return Ok(None) };
+    if global.store.is_none()
+        && let Some(directory) = path.parent()
+    {
+        private_directory(directory)
+            .map_err(|e| unusable(&format!("the directory {} cannot be made: {e}", directory.display())))?;
+    }
+    let store = SqliteStore::open(&path).map_err(|e| unusable(&e.to_string()))?;
+    only_mine(&path);
+    Ok(Some(store))
+}
+
+fn unusable(why: &str) -> Refusal {
+    Refusal::new(why)
+        .hint("point --store at a file that can be written; `--store none` keeps sessions in memory only")
+}
+
+/// Conversations are nobody else's: a directory of our own is closed to others.
+fn private_directory(directory: &Path) -> std::io::Result<()> {
+    let mut make = fs::DirBuilder::new();
+    make.recursive(true);
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut make, 0o700);
+    make.create(directory)
+}
+
+#[cfg(unix)]
+fn only_mine(path: &Path) {
+    use std::os::unix::fs::PermissionsExt;
+    for end in ["", "-wal", "-shm"] {
+        let mut file = path.as_os_str().to_owned();
+        file.push(end);
+        // One that is somebody else's stays as they made it.
+        let _ = fs::set_permissions(file, fs::Permissions::from_mode(0o600));
+    }
+}
+
+#[cfg(not(unix))]
+fn only_mine(_: &Path) {}
+
+/// The file, for commands that mean nothing without one.
+pub(crate) fn needed(global: &Global) -> Result<SqliteStore, Refusal> {
+    open(global)?.ok_or_else(|| {
+        Refusal::new("sessions are not kept, so there is nothing to look at")
+            .hint("name the file with --store PATH or TURNWRIGHT_STORE")
+    })
+}
+
+/// An agent that keeps its sessions there, and takes commands from there.
+pub(crate) fn keep(agent: AgentBuilder, store: Option<&SqliteStore>) -> AgentBuilder {
+    match store {
+        Some(store) => agent.store(std::sync::Arc::new(store.clone())).channel(store.channel()),
+        None => agent,
+    }
+}
+
+/// The session of an id that somebody named.
+pub(crate) async fn session(agent: &turnwright::Agent, id: SessionId) -> Result<Session, Refusal> {
+    agent.open_session(id).await.map_err(|e| failed(&e))
+}
+
+/// An error of the store, with what to do.
+pub(crate) fn failed(e: &StoreError) -> Refusal {
+    let refusal = Refusal::new(e.to_string());
+    match e {
+        StoreError::Corrupt { .. } => {
+            refusal.hint("`turnwright store check` names everything that cannot be read")
+        }
+        StoreError::Held { .. } => refusal.hint(
+            "`turnwright ctl stop` or `pause` ends the turn there; a process that died gives it back at once",
+        ),
+        _ => refusal,
+    }
+}
+
+/// There is no session of this id.
+pub(crate) fn unknown(id: &SessionId) -> Refusal {
+    Refusal::new(format!("there is no session {id}")).hint("`turnwright sessions list` shows which there are")
+}
+
+/// Whether a session is stored.
+pub(crate) async fn is_stored(store: &SqliteStore, id: &SessionId) -> Result<bool, Refusal> {
+    Ok(store.load(id).await.map_err(|e| failed(&e))?.is_some())
+}
+
+/// Waits until everything is written.
+pub(crate) async fn settle(store: Option<&SqliteStore>) {
+    if let Some(store) = store
+        && let Err(e) = store.flush().await
+    {
+        let info = ErrorInfo::from(e);
+        output::refuse(&Refusal::new(info.message), crate::args::ColorWhen::Auto);
+    }
+}
+
+/// `store check`.
+pub(crate) async fn run(global: &Global, command: &StoreCommand) -> Result<ExitCode, Refusal> {
+    let StoreCommand::Check = command;
+    let path = path(global).filter(|path| path.exists());
+    let Some(path) = path else {
+        return Err(Refusal::new("there is no store to check").hint("name its file with --store PATH"));
+    };
+    let store = SqliteStore::open(&path).map_err(|e| Refusal::new(e.to_string()))?;
+    let report = store.check().await.map_err(|e| failed(&e))?;
+    let text = match global.json {
+        true => serde_json::to_string(&report).map_err(|e| Refusal::new(e.to_string()))? + "\n",
+        false => {
+            let mut text = format!(
+                "{}: {} sessions, {} rows read, {} faults\n",
+                path.display(),
+                report.sessions,
+                report.rows,
+                report.faults.len()
+            );
+            for fault in &report.faults {
+                text.push_str(&format!("  {}: {}\n", fault.what, fault.why));
+            }
+            crate::view::printable(&text).into_owned()
+        }
+    };
+    let printed = output::print(&text, global.color);
+    Ok(if printed == ExitCode::SUCCESS && !report.faults.is_empty() { exit::FAILED.into() } else { printed })
+}
