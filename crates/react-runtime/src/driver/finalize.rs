@@ -146,7 +146,11 @@ impl LegRt {
         self.ledger.read(|leg| leg.machine.leg_stop() != LegStop::Terminal)
     }
 
+    /// What ends the turn is stored with the event that says so: whoever reads the record finds one end, also when the
+    /// process goes away before it told anybody. What FINALIZE_CONTENT makes of the answer comes later, and is not in it.
     async fn save_terminal(&self) -> Result<(), StoreError> {
+        let outcome = outcome(self, None);
+        self.ledger.with(|leg| leg.note_end(&outcome));
         self.commit(None).await
     }
 

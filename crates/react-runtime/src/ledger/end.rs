@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use turnwright_core::{AgentResult, CancelKind, LegOutcome, Message, Part, Role, StopReason};
 
-use super::{calls::interrupted_result, leg::Leg};
+use super::{calls::interrupted_result, leg::Leg, unsaved::Unsaved};
 use crate::{
     event::{TurnEventKind, TurnFinished},
     machine::Stop,
@@ -104,13 +104,21 @@ impl Leg {
         TurnEventKind::TurnFinished(Box::new(finished))
     }
 
-    /// The events that are not stored, and the one that is about to be the last.
-    pub(crate) fn last_events(&mut self, outcome: &LegOutcome) -> Vec<RecordedEvent> {
+    /// Notes the end of the turn among the events, once: it is stored together with what ends it.
+    pub(crate) fn note_end(&mut self, outcome: &LegOutcome) {
         let finished = self.finished(outcome);
         let now = self.now;
-        let Some(unsaved) = &mut self.unsaved else { return Vec::new() };
-        unsaved.note(now, &finished);
-        unsaved.take_events()
+        if let Some(unsaved) = &mut self.unsaved
+            && unsaved.take_end()
+        {
+            unsaved.note(now, &finished);
+        }
+    }
+
+    /// The events that are not stored, with the end of the leg.
+    pub(crate) fn last_events(&mut self, outcome: &LegOutcome) -> Vec<RecordedEvent> {
+        self.note_end(outcome);
+        self.unsaved.as_mut().map(Unsaved::take_events).unwrap_or_default()
     }
 }
 

@@ -23,6 +23,8 @@ pub(super) struct Unsaved {
     events: Vec<RecordedEvent>,
     /// The history's revision that is stored.
     revision: Option<u64>,
+    /// The end of the turn is among the events.
+    is_end_noted: bool,
 }
 
 impl Unsaved {
@@ -88,6 +90,11 @@ impl Unsaved {
         self.bytes += shown.iter().map(size).sum::<usize>();
         shown.append(&mut self.shown);
         self.shown = shown;
+    }
+
+    /// Whether the end of the turn is to be noted now: it is noted once.
+    pub(super) fn take_end(&mut self) -> bool {
+        !std::mem::replace(&mut self.is_end_noted, true)
     }
 
     pub(super) fn events(&self) -> &[RecordedEvent] {
