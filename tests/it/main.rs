@@ -15,6 +15,7 @@ mod edges;
 mod endings;
 mod faults;
 mod hostile;
+mod policies;
 mod recordings;
 mod repeats;
 mod steering;

@@ -1,6 +1,6 @@
 //! From options to an agent.
 
-use turnwright::{Agent, AgentBuilder, Limits, ModelHandle, runtime::gate::AskFor, store::SqliteStore};
+use turnwright::{Agent, AgentBuilder, Limits, ModelHandle, runtime::approval::Policies, store::SqliteStore};
 
 use crate::{
     approval,
@@ -24,6 +24,7 @@ pub(crate) fn build(args: &AgentArgs, tape: &Tape, store: Option<&SqliteStore>) 
 /// An agent with this model, and everything else as these options say.
 pub(crate) fn builder(args: &AgentArgs, model: ModelHandle) -> Result<AgentBuilder, Refusal> {
     let asks = approval::asked_about(&args.allow)?;
+    let policies = asks.into_iter().fold(Policies::new(), Policies::ask);
     let workspace = workspace(args)?;
     let limits = Limits { iterations: args.max_iterations, ..Limits::default() };
     let agent = Agent::builder("turnwright", model).instructions(INSTRUCTIONS).limits(limits);
@@ -31,7 +32,7 @@ pub(crate) fn builder(args: &AgentArgs, model: ModelHandle) -> Result<AgentBuild
         Some(deadline) => agent.deadline(deadline),
         None => agent,
     };
-    Ok(with_gated_tools(with_tools(agent, &workspace), &workspace).gate(AskFor::tools(asks)))
+    Ok(with_gated_tools(with_tools(agent, &workspace), &workspace).gate(policies))
 }
 
 /// Adds the read-only tools.

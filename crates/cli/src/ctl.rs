@@ -112,7 +112,7 @@ async fn decide(
         false => calls.into_iter().map(|call| CallId::from(call.as_str())).collect(),
     };
     let sources = Sources::default();
-    let decision = Decision { calls, verdict, actor, at: sources.clock.now() };
+    let decision = Decision { calls, verdict, actor, at: sources.clock.now(), remember: None };
     let left = ops::decide(store, &sources, id, &decision).await.map_err(|e| {
         let ids: Vec<String> = pending.iter().map(|request| request.call.id.to_string()).collect();
         Refusal::new(e.to_string()).hint(format!("these wait: {}", ids.join(", ")))

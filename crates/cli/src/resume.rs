@@ -95,7 +95,13 @@ fn decisions(args: &ResumeArgs, session: &Session) -> Result<Vec<Decision>, Refu
             return Err(Refusal::new(format!("--edit {edit:?} is not CALL=JSON")));
         };
         let verdict = Verdict::Allow { edit: Some(arguments.into()) };
-        named.push(Decision { calls: vec![call.into()], verdict, actor: "user".into(), at: now });
+        named.push(Decision {
+            calls: vec![call.into()],
+            verdict,
+            actor: "user".into(),
+            at: now,
+            remember: None,
+        });
     }
     let lists = [
         (&args.approve, Verdict::Allow { edit: None }),
@@ -103,8 +109,13 @@ fn decisions(args: &ResumeArgs, session: &Session) -> Result<Vec<Decision>, Refu
     ];
     for (calls, verdict) in lists {
         for call in calls {
-            let decision =
-                |calls| Decision { calls, verdict: verdict.clone(), actor: "user".into(), at: now };
+            let decision = |calls| Decision {
+                calls,
+                verdict: verdict.clone(),
+                actor: "user".into(),
+                at: now,
+                remember: None,
+            };
             match call == "all" {
                 true => all.push(decision(Vec::new())),
                 false => named.push(decision(vec![CallId::from(call.as_str())])),

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, fmt};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use sha2::{Digest, Sha256};
 
-use crate::{ApprovalId, CallId, Timestamp, ToolCall, TurnId};
+use crate::{ApprovalId, CallId, ErrorInfo, Timestamp, ToolCall, TurnId};
 
 /// A digest of source, tool and arguments. Byte-exact, but for white space round the arguments: arguments that differ in
 /// a single byte are another call, since numbers and key orders that compare equal to one reader may differ to the tool.
@@ -57,6 +57,32 @@ impl<'de> Deserialize<'de> for CallDigest {
     }
 }
 
+/// What is waited for.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "wants", rename_all = "snake_case")]
+pub enum Wants {
+    /// Whether the call may run.
+    #[default]
+    Approval,
+    /// An answer to a question of the tool: it becomes the call's result.
+    Answer {
+        /// The question.
+        question: String,
+        /// What may be answered; anything when empty.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        choices: Vec<String>,
+    },
+    /// A result from outside: the tool began something that somebody else completes.
+    Result,
+}
+
+impl Wants {
+    /// Whether it is whether the call may run.
+    pub fn is_approval(&self) -> bool {
+        *self == Self::Approval
+    }
+}
+
 /// What is asked about one call.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ApprovalRequest {
@@ -66,6 +92,9 @@ pub struct ApprovalRequest {
     pub source: String,
     /// What the decision will cover.
     pub digest: CallDigest,
+    /// What is waited for.
+    #[serde(default, skip_serializing_if = "Wants::is_approval")]
+    pub wants: Wants,
     /// Why it is asked.
     pub reason: String,
     /// After this it counts as denied.
@@ -89,6 +118,25 @@ pub enum Verdict {
         #[serde(default)]
         reason: Option<String>,
     },
+    /// What is answered to a question, or what came of work outside: it becomes the call's result, and the tool does not
+    /// run again.
+    Answer {
+        /// The content of the result.
+        content: String,
+        /// Why the work failed, if it did.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        error: Option<ErrorInfo>,
+    },
+}
+
+/// For how long an approval covers further calls of the same tool.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Remember {
+    /// For the rest of the session.
+    Session,
+    /// For every session of the agent.
+    Always,
 }
 
 /// A decision about calls of one transaction.
@@ -102,6 +150,9 @@ pub struct Decision {
     pub actor: String,
     /// When.
     pub at: Timestamp,
+    /// Whether an approval covers further calls of the same tool from the same source: for gates that keep such rules.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub remember: Option<Remember>,
 }
 
 impl Decision {
@@ -112,6 +163,7 @@ impl Decision {
             verdict: Verdict::Allow { edit: None },
             actor: actor.into(),
             at,
+            remember: None,
         }
     }
 
@@ -127,7 +179,26 @@ impl Decision {
             verdict: Verdict::Deny { reason },
             actor: actor.into(),
             at,
+            remember: None,
         }
+    }
+
+    /// Answers a question, or gives the result of work outside.
+    pub fn answer(
+        call: impl Into<CallId>,
+        content: impl Into<String>,
+        actor: impl Into<String>,
+        at: Timestamp,
+    ) -> Self {
+        let verdict = Verdict::Answer { content: content.into(), error: None };
+        Self { calls: vec![call.into()], verdict, actor: actor.into(), at, remember: None }
+    }
+
+    /// The same approval, for further calls of the same tools as well.
+    #[must_use]
+    pub fn remember(mut self, how_long: Remember) -> Self {
+        self.remember = Some(how_long);
+        self
     }
 }
 
@@ -153,6 +224,19 @@ pub enum DecisionError {
     /// An edit is for one call only.
     #[error("an edit decides one call, not {0}")]
     AmbiguousEdit(usize),
+    /// The call waits for something else.
+    #[error("call {0} does not wait for {1}")]
+    WrongKind(CallId, &'static str),
+    /// The answer is none of the choices.
+    #[error("{answer:?} is no answer to call {call}; these are: {choices}", choices = .choices.join(", "))]
+    NoChoice {
+        /// The call.
+        call: CallId,
+        /// What was answered.
+        answer: String,
+        /// What may be.
+        choices: Vec<String>,
+    },
     /// The edited arguments are not JSON.
     #[error("the edited arguments of call {0} are not valid JSON: {1}")]
     InvalidEdit(CallId, String),
@@ -197,6 +281,7 @@ impl ApprovalTransaction {
             if request.expires_at.is_some_and(|at| at <= now) {
                 return Err(DecisionError::Expired(id.clone()));
             }
+            fits(request, &decision.verdict)?;
             if let Verdict::Allow { edit: Some(edit) } = &decision.verdict {
                 if decision.calls.len() > 1 {
                     return Err(DecisionError::AmbiguousEdit(decision.calls.len()));
@@ -238,6 +323,22 @@ impl ApprovalTransaction {
     }
 }
 
+/// Whether the verdict answers what is asked. Anything may be denied.
+fn fits(request: &ApprovalRequest, verdict: &Verdict) -> Result<(), DecisionError> {
+    let id = || request.call.id.clone();
+    match (&request.wants, verdict) {
+        (_, Verdict::Deny { .. }) | (Wants::Approval, Verdict::Allow { .. }) => Ok(()),
+        (Wants::Approval, Verdict::Answer { .. }) => Err(DecisionError::WrongKind(id(), "an answer")),
+        (_, Verdict::Allow { .. }) => Err(DecisionError::WrongKind(id(), "an approval")),
+        (Wants::Answer { choices, .. }, Verdict::Answer { content, error: None })
+            if !choices.is_empty() && !choices.contains(content) =>
+        {
+            Err(DecisionError::NoChoice { call: id(), answer: content.clone(), choices: choices.clone() })
+        }
+        (_, Verdict::Answer { .. }) => Ok(()),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -251,6 +352,7 @@ mod tests {
                 digest: CallDigest::of("local", &call),
                 call,
                 source: "local".into(),
+                wants: Wants::Approval,
                 reason: "writes".into(),
                 expires_at: None,
             }

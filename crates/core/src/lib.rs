@@ -32,7 +32,9 @@ pub mod state;
 pub mod tool;
 pub mod usage;
 
-pub use approval::{ApprovalRequest, ApprovalTransaction, CallDigest, Decision, DecisionError, Verdict};
+pub use approval::{
+    ApprovalRequest, ApprovalTransaction, CallDigest, Decision, DecisionError, Remember, Verdict, Wants,
+};
 pub use cancel::{CancelCause, CancelKind, CancelToken};
 pub use clock::{Clock, IdSource, RandomSource, Sources, Timestamp};
 pub use code::{CodeCell, CodeResult};

@@ -16,6 +16,7 @@ pub use builder::{AgentBuilder, BuildError};
 pub use spawn::Spawner;
 
 use crate::{
+    approval::{ApprovalBatch, OnDenial},
     gate::DynGate,
     machine::Limits,
     plan::Plan,
@@ -49,6 +50,8 @@ pub(crate) struct AgentInner {
     /// The last word on the size of a result, whoever wrote it.
     pub(crate) tool_result_limit: ToolResultLimit,
     pub(crate) on_tool_failure: OnToolFailure,
+    pub(crate) approval_batch: ApprovalBatch,
+    pub(crate) on_denial: OnDenial,
     pub(crate) gate: Arc<dyn DynGate>,
     pub(crate) limits: Limits,
     pub(crate) parallel_tools: usize,

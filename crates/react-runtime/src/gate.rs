@@ -5,7 +5,9 @@
 
 use std::sync::Arc;
 
-use turnwright_core::{BoxFuture, Timestamp, ToolCall, ToolDefinition, TurnContext};
+use turnwright_core::{
+    ApprovalRequest, BoxFuture, Decision, SessionId, Timestamp, ToolCall, ToolDefinition, TurnContext,
+};
 use turnwright_interceptor::Exit;
 
 /// What the gate says about a call.
@@ -42,6 +44,12 @@ pub trait Gate: Send + Sync + 'static {
         tool: &ToolDefinition,
     ) -> impl Future<Output = Result<GateDecision, Exit>> + Send;
 
+    /// A person approved of a call, in this process or another. Told once, when the leg starts that lets it run: for gates
+    /// that keep rules ([`Decision::remember`]).
+    fn granted(&self, session: &SessionId, request: &ApprovalRequest, decision: &Decision) {
+        let _ = (session, request, decision);
+    }
+
     /// Its name in plans. By default that of its type, without path and parameters.
     fn name(&self) -> &'static str {
         let path = std::any::type_name::<Self>();
@@ -60,6 +68,9 @@ pub trait DynGate: Send + Sync {
         tool: &'a ToolDefinition,
     ) -> BoxFuture<'a, Result<GateDecision, Exit>>;
 
+    /// As [`Gate::granted`].
+    fn dyn_granted(&self, session: &SessionId, request: &ApprovalRequest, decision: &Decision);
+
     /// As [`Gate::name`].
     fn dyn_name(&self) -> &'static str;
 }
@@ -72,6 +83,10 @@ impl<G: Gate> DynGate for G {
         tool: &'a ToolDefinition,
     ) -> BoxFuture<'a, Result<GateDecision, Exit>> {
         Box::pin(self.decide(ctx, call, tool))
+    }
+
+    fn dyn_granted(&self, session: &SessionId, request: &ApprovalRequest, decision: &Decision) {
+        self.granted(session, request, decision);
     }
 
     fn dyn_name(&self) -> &'static str {
@@ -87,6 +102,10 @@ impl Gate for Arc<dyn DynGate> {
         tool: &ToolDefinition,
     ) -> Result<GateDecision, Exit> {
         (**self).dyn_decide(ctx, call, tool).await
+    }
+
+    fn granted(&self, session: &SessionId, request: &ApprovalRequest, decision: &Decision) {
+        (**self).dyn_granted(session, request, decision);
     }
 
     fn name(&self) -> &'static str {

@@ -5,6 +5,7 @@
 //!   [`TurnEvent`]s, the result, and control.
 //! - [`Agent::run_typed`], [`generate`]: answers as values of a Rust type.
 //! - [`tool`]: tools from typed async functions.
+//! - [`approval`]: tiers, path-aware policies and rules that remember: a gate made of parts.
 //! - [`gate`]: who decides whether a call runs. A turn suspends while a person decides, and resumes from its snapshot.
 //! - [`machine`]: the pure turn machine; [`snapshot`] and [`store`]: turns and sessions at rest.
 //!
@@ -13,6 +14,7 @@
 //! exactly one last event.
 
 mod agent;
+pub mod approval;
 mod driver;
 mod event;
 pub mod gate;

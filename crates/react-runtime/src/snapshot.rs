@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use turnwright_core::{
     ApprovalTransaction, CallDigest, Message, RunId, SessionId, Timestamp, TokenUsage, ToolCall,
-    ToolDefinition, ToolResult, TurnId, state::StoredState,
+    ToolDefinition, ToolResult, TurnId, Wants, state::StoredState,
 };
 use turnwright_hook::ToolDecision;
 
@@ -114,6 +114,9 @@ pub struct BatchCall {
     /// The arguments its tool was entered with, where they are not those the model asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ran_with: Option<String>,
+    /// What its tool waits for, if it waits for somebody outside.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub waits: Option<Wants>,
     /// What it came to.
     pub result: Option<ToolResult>,
 }
@@ -131,12 +134,14 @@ impl BatchCall {
             entered: false,
             in_doubt: false,
             ran_with: None,
+            waits: None,
             result: None,
         }
     }
 
-    /// Whether it waits for a decision.
+    /// Whether it waits for somebody outside: a decision, an answer, a result.
     pub fn is_pending(&self) -> bool {
-        self.result.is_none() && matches!(self.decision, Some(ToolDecision::Pending(_)))
+        self.result.is_none()
+            && (self.waits.is_some() || matches!(self.decision, Some(ToolDecision::Pending(_))))
     }
 }

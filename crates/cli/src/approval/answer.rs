@@ -1,18 +1,18 @@
 //! Answers to the question whether a call may run.
 
-use turnwright::{CallId, core::ApprovalRequest};
+use turnwright::{CallId, Verdict, core::ApprovalRequest, runtime::approval::TextDecision};
 
 /// As the question lists them.
-pub(super) const CHOICES: &str =
-    "y, n, n REASON; or /approve [CALL|all], /deny [CALL|all] [REASON], /show [CALL|all], /stop";
+pub(super) const CHOICES: &str = "y, n, n REASON; or /approve [CALL|all] [session], /deny [CALL|all] [REASON], \
+    /edit CALL JSON, /show [CALL|all], /stop";
+/// The same for a question of a tool.
+pub(super) const ANSWERS: &str = "your answer in a line; or /deny [REASON], /stop";
 
 /// What somebody answers.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq)]
 pub(super) enum Answer {
-    /// These run.
-    Allow(Vec<CallId>),
-    /// These do not, for this reason.
-    Deny(Vec<CallId>, Option<String>),
+    /// This is decided.
+    Decide(TextDecision),
     /// These are to be shown whole.
     Show(Vec<CallId>),
     /// The whole turn ends.
@@ -27,29 +27,31 @@ impl Answer {
         let line = line.trim();
         let (word, rest) = split(line);
         let this = || pending.iter().take(1).map(|request| request.call.id.clone()).collect();
+        match TextDecision::parse(line, pending) {
+            Ok(Some(decision)) => return Self::Decide(decision),
+            Err(unclear) => return Self::Unclear(unclear.to_string()),
+            Ok(None) => {}
+        }
+        let decide = |verdict| Self::Decide(TextDecision { calls: this(), verdict, remember: None });
         match word.to_ascii_lowercase().as_str() {
-            "y" | "yes" if rest.is_empty() => Self::Allow(this()),
-            "n" | "no" => Self::Deny(this(), reason(rest)),
             "/stop" if rest.is_empty() => Self::Stop,
-            "/approve" if rest.is_empty() => Self::Allow(this()),
-            "/deny" if rest.is_empty() => Self::Deny(this(), None),
             "/show" if rest.is_empty() => Self::Show(this()),
-            "/show" => match calls(rest, pending) {
-                Ok(calls) => Self::Show(calls),
-                Err(unclear) => unclear,
-            },
-            "/approve" => match calls(rest, pending) {
-                Ok(calls) => Self::Allow(calls),
-                Err(unclear) => unclear,
-            },
-            "/deny" => {
-                let (whom, words) = split(rest);
-                match calls(whom, pending) {
-                    Ok(calls) => Self::Deny(calls, reason(words)),
-                    Err(unclear) => unclear,
+            "/show" => {
+                // Whom a decision would name.
+                match TextDecision::parse(&format!("/approve {rest}"), pending) {
+                    Ok(Some(decision)) => Self::Show(decision.calls),
+                    Ok(None) => Self::Unclear("that names no call".into()),
+                    Err(unclear) => Self::Unclear(unclear.to_string()),
                 }
             }
             "" => Self::Unclear("nothing is not an answer".into()),
+            _ if !word.starts_with('/')
+                && pending.first().is_some_and(|request| !request.wants.is_approval()) =>
+            {
+                decide(Verdict::Answer { content: line.to_owned(), error: None })
+            }
+            "y" | "yes" if rest.is_empty() => decide(Verdict::Allow { edit: None }),
+            "n" | "no" => decide(Verdict::Deny { reason: (!rest.is_empty()).then(|| rest.to_owned()) }),
             _ => Self::Unclear("that is no answer, and it was not sent".into()),
         }
     }
@@ -58,28 +60,6 @@ impl Answer {
 fn split(text: &str) -> (&str, &str) {
     let (word, rest) = text.split_once(char::is_whitespace).unwrap_or((text, ""));
     (word, rest.trim())
-}
-
-fn reason(text: &str) -> Option<String> {
-    (!text.is_empty()).then(|| text.to_owned())
-}
-
-fn calls(whom: &str, pending: &[ApprovalRequest]) -> Result<Vec<CallId>, Answer> {
-    let ids = || pending.iter().map(|request| request.call.id.clone());
-    if whom == "all" {
-        // Models name their calls: this word must not come to mean more than the call it stands beside.
-        if pending.len() > 1 && ids().any(|id| id.as_str() == whom) {
-            return Err(Answer::Unclear("a call is named \"all\", so that word is not clear".into()));
-        }
-        return Ok(ids().collect());
-    }
-    match ids().find(|id| id.as_str() == whom) {
-        Some(id) => Ok(vec![id]),
-        None => {
-            let ids: Vec<String> = ids().map(|id| id.to_string()).collect();
-            Err(Answer::Unclear(format!("no call {whom:?} waits; these do: {}", ids.join(", "))))
-        }
-    }
 }
 
 #[cfg(test)]
@@ -91,25 +71,39 @@ mod tests {
     fn request(id: &str) -> ApprovalRequest {
         let call = ToolCall::new(id, "shell", "{}");
         let digest = CallDigest::of("local", &call);
-        ApprovalRequest { call, source: "local".into(), digest, reason: "asks".into(), expires_at: None }
+        ApprovalRequest {
+            call,
+            source: "local".into(),
+            digest,
+            wants: turnwright::core::Wants::Approval,
+            reason: "asks".into(),
+            expires_at: None,
+        }
     }
 
     #[test]
     fn answers_name_their_calls_and_nothing_else_is_one() {
         let pending = [request("a"), request("b")];
+        let allow = |calls| {
+            Answer::Decide(TextDecision { calls, verdict: Verdict::Allow { edit: None }, remember: None })
+        };
+        let deny = |calls, reason: Option<&str>| {
+            let verdict = Verdict::Deny { reason: reason.map(Into::into) };
+            Answer::Decide(TextDecision { calls, verdict, remember: None })
+        };
         let (a, b) = (|| vec![CallId::from("a")], || vec![CallId::from("b")]);
         let both = || vec![CallId::from("a"), CallId::from("b")];
         let table = [
-            ("y", Answer::Allow(a())),
-            (" YES ", Answer::Allow(a())),
-            ("/approve", Answer::Allow(a())),
-            ("/approve b", Answer::Allow(b())),
-            ("/approve all", Answer::Allow(both())),
-            ("n", Answer::Deny(a(), None)),
-            ("no  too  risky ", Answer::Deny(a(), Some("too  risky".into()))),
-            ("/deny", Answer::Deny(a(), None)),
-            ("/deny b not now", Answer::Deny(b(), Some("not now".into()))),
-            ("/deny all not now", Answer::Deny(both(), Some("not now".into()))),
+            ("y", allow(a())),
+            (" YES ", allow(a())),
+            ("/approve", allow(a())),
+            ("/approve b", allow(b())),
+            ("/approve all", allow(both())),
+            ("n", deny(a(), None)),
+            ("no  too  risky ", deny(a(), Some("too  risky"))),
+            ("/deny", deny(a(), None)),
+            ("/deny b not now", deny(b(), Some("not now"))),
+            ("/deny all not now", deny(both(), Some("not now"))),
             ("/show", Answer::Show(a())),
             ("/show b", Answer::Show(b())),
             ("/show all", Answer::Show(both())),
@@ -147,6 +141,6 @@ mod tests {
         for line in ["/approve all", "/deny all"] {
             assert!(matches!(Answer::parse(line, &named), Answer::Unclear(_)), "{line:?}");
         }
-        assert_eq!(Answer::parse("/approve all", &named[..1]), Answer::Allow(vec![CallId::from("all")]));
+        assert_eq!(Answer::parse("/approve all", &named[..1]), allow(vec![CallId::from("all")]));
     }
 }

@@ -3,13 +3,16 @@
 use std::collections::HashSet;
 
 use turnwright::{
-    CallId, CancelCause, Decision, Outcome, Session, Sources, TurnFinished, TurnHandle, control::Wakeup,
-    core::ApprovalRequest, core::DecisionError, runtime::DecideError,
+    CallId, CancelCause, Outcome, Session, Sources, TurnFinished, TurnHandle, Verdict,
+    control::Wakeup,
+    core::ApprovalRequest,
+    core::DecisionError,
+    runtime::{DecideError, approval::TextDecision},
 };
 
 use super::{
-    answer::{Answer, CHOICES},
-    show::{is_cut, prompt, questions, whole},
+    answer::Answer,
+    show::{choices, is_cut, prompt, questions, whole},
 };
 use crate::{
     keyboard::{Keyboard, Typed, Wanted},
@@ -169,10 +172,14 @@ async fn settle(console: &mut Console, keyboard: &mut Keyboard, session: &Sessio
                         seen.extend(calls);
                         continue;
                     }
-                    Answer::Allow(calls) => match unseen(&pending, &calls, &seen) {
-                        Some(id) => format!("a part of call {id} was not shown; /show {id} shows all of it"),
-                        None => break Answer::Allow(calls),
-                    },
+                    Answer::Decide(decision) if matches!(decision.verdict, Verdict::Allow { .. }) => {
+                        match unseen(&pending, &decision.calls, &seen) {
+                            Some(id) => {
+                                format!("a part of call {id} was not shown; /show {id} shows all of it")
+                            }
+                            None => break Answer::Decide(decision),
+                        }
+                    }
                     answer => break answer,
                 },
                 Typed::Refused(why) => why,
@@ -180,21 +187,32 @@ async fn settle(console: &mut Console, keyboard: &mut Keyboard, session: &Sessio
                 Typed::End | Typed::Failed(_) => {
                     let all = pending.iter().map(|request| request.call.id.clone()).collect();
                     console.question(&format!("{NOBODY}: denied\n")).await;
-                    break Answer::Deny(all, Some(NOBODY.into()));
+                    let verdict = Verdict::Deny { reason: Some(NOBODY.into()) };
+                    break Answer::Decide(TextDecision { calls: all, verdict, remember: None });
                 }
             };
             let warning = console.errors.paint(style::WARNING, "again:");
-            console.question(&format!("{warning} {}; answer with {CHOICES}\n", printable(&unclear))).await;
+            console
+                .question(&format!("{warning} {}; answer with {}\n", printable(&unclear), choices(request)))
+                .await;
         };
         let now = Sources::default().clock.now();
         let decision = match answer {
-            Answer::Allow(calls) => Decision::allow(calls, "user", now),
-            Answer::Deny(calls, reason) => Decision::deny(calls, "user", now, reason),
+            Answer::Decide(decision) => decision.by("user", now),
             Answer::Stop | Answer::Show(_) | Answer::Unclear(_) => return stopped(session, "/stop"),
         };
         let decided = session.decide(&decision).await;
         if let Err(DecideError::Decision(DecisionError::AlreadyDecided(_))) = &decided {
             console.question("decided elsewhere\n").await;
+            continue;
+        }
+        if let Err(DecideError::Decision(
+            e @ (DecisionError::NoChoice { .. }
+            | DecisionError::WrongKind(..)
+            | DecisionError::InvalidEdit(..)),
+        )) = &decided
+        {
+            console.question(&format!("{}\n", printable(&e.to_string()))).await;
             continue;
         }
         if let Err(e) = decided {

@@ -1,9 +1,9 @@
 //! A question about a call: the tool, why it is asked, and the arguments whole, within a bound and readable.
 
 use serde_json::Value;
-use turnwright::core::ApprovalRequest;
+use turnwright::core::{ApprovalRequest, Wants};
 
-use super::answer::CHOICES;
+use super::answer::{ANSWERS, CHOICES};
 use crate::{
     output::{Look, style},
     view::{counted, exposed, one_line},
@@ -23,7 +23,8 @@ pub(super) fn questions(pending: &[ApprovalRequest], look: Look) -> String {
     if pending.len() > 1 {
         text.push_str(&format!("{} wait\n", counted(pending.len() as u64, "call")));
     }
-    text.push_str(&format!("{} {CHOICES}\n", look.paint(style::HINT, "answer:")));
+    let choices = pending.first().map_or(CHOICES, choices);
+    text.push_str(&format!("{} {choices}\n", look.paint(style::HINT, "answer:")));
     text
 }
 
@@ -37,10 +38,18 @@ pub(super) fn is_cut(request: &ApprovalRequest) -> bool {
     sheet(request, MOST_LINES, MOST_CHARACTERS).cut().is_some()
 }
 
+/// What may be answered to it.
+pub(super) fn choices(request: &ApprovalRequest) -> &'static str {
+    if request.wants.is_approval() { CHOICES } else { ANSWERS }
+}
+
 /// What stands where the answer to one of them is typed.
 pub(super) fn prompt(request: &ApprovalRequest) -> String {
     let (tool, id) = (&request.call.name, request.call.id.as_str());
     let (tool, id) = (one_line(&exposed(tool), 40), one_line(&exposed(id), 40));
+    if !request.wants.is_approval() {
+        return format!("answer {tool} (call {id}) > ");
+    }
     format!("allow {tool} (call {id})? y/n > ")
 }
 
@@ -48,11 +57,17 @@ fn question(request: &ApprovalRequest, look: Look, lines: usize, characters: usi
     let call = &request.call;
     let mut text = format!(
         "{} {} (call {}): {}\n",
-        look.paint(style::WARNING, "approval:"),
+        look.paint(style::WARNING, if request.wants.is_approval() { "approval:" } else { "question:" }),
         look.paint(style::TOOL, &exposed(&call.name)),
         exposed(call.id.as_str()),
         one_line(&request.reason, SHORT * 2),
     );
+    if let Wants::Answer { question, choices } = &request.wants {
+        text.push_str(&format!("{}\n", exposed(question)));
+        for choice in choices {
+            text.push_str(&format!("  - {}\n", exposed(choice)));
+        }
+    }
     let sheet = sheet(request, lines, characters);
     text.push_str(&sheet.text);
     if let Some(cut) = sheet.cut() {
@@ -179,7 +194,14 @@ mod tests {
         let call = ToolCall::new("c1", tool, arguments.into());
         let digest = CallDigest::of("local", &call);
         let reason = format!("{tool:?} needs approval");
-        let request = ApprovalRequest { call, source: "local".into(), digest, reason, expires_at: None };
+        let request = ApprovalRequest {
+            call,
+            source: "local".into(),
+            digest,
+            wants: turnwright::core::Wants::Approval,
+            reason,
+            expires_at: None,
+        };
         let text = questions(&[request], PLAIN);
         assert!(!text.contains(|c: char| c.is_control() && c != '\n' && c != '\t'), "{text:?}");
         let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();

@@ -19,6 +19,7 @@ use super::{
     checks::{check_tool, check_tool_choice},
 };
 use crate::{
+    approval::{ApprovalBatch, OnDenial},
     gate::{AllowAll, DynGate, Gate},
     machine::Limits,
     session::OpenSessions,
@@ -74,6 +75,8 @@ pub struct AgentBuilder {
     tool_timeout: Duration,
     tool_idle_timeout: Option<Duration>,
     on_tool_failure: OnToolFailure,
+    approval_batch: ApprovalBatch,
+    on_denial: OnDenial,
     tool_result_chars: usize,
     tool_result_tokens: Option<usize>,
     channel: Option<Arc<dyn ControlChannel>>,
@@ -107,6 +110,8 @@ impl AgentBuilder {
             tool_timeout: ToolTimeout::DEFAULT,
             tool_idle_timeout: None,
             on_tool_failure: OnToolFailure::default(),
+            approval_batch: ApprovalBatch::default(),
+            on_denial: OnDenial::default(),
             tool_result_chars: ToolResultLimit::DEFAULT_CHARS,
             tool_result_tokens: None,
             channel: None,
@@ -196,6 +201,18 @@ impl AgentBuilder {
     /// What the failure of a call means to the other calls of its answer. They finish, by default.
     pub fn on_tool_failure(mut self, what: OnToolFailure) -> Self {
         self.on_tool_failure = what;
+        self
+    }
+
+    /// Whether the calls of an answer wait and fall together, or each on its own. On its own, by default.
+    pub fn approval_batch(mut self, how: ApprovalBatch) -> Self {
+        self.approval_batch = how;
+        self
+    }
+
+    /// What the denial of a call by a person means to its turn. The model is told, and the turn goes on, by default.
+    pub fn on_denial(mut self, what: OnDenial) -> Self {
+        self.on_denial = what;
         self
     }
 
@@ -322,6 +339,8 @@ impl AgentBuilder {
             tool_timeout: self.tool_timeout,
             tool_result_limit,
             on_tool_failure: self.on_tool_failure,
+            approval_batch: self.approval_batch,
+            on_denial: self.on_denial,
             gate: self.gate,
             limits: self.limits,
             parallel_tools: self.parallel_tools,

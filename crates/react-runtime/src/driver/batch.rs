@@ -8,15 +8,15 @@ use std::{
 use futures::{FutureExt, StreamExt, stream::FuturesUnordered};
 use turnwright_core::{
     ApprovalRequest, ApprovalTransaction, CallDigest, Concurrency, ErrorInfo, ErrorKind, Synthetic,
-    Timestamp, ToolCall, ToolResult, panic::panic_text,
+    Timestamp, ToolCall, ToolResult, Wants, panic::panic_text,
 };
 use turnwright_hook::ToolDecision;
 use turnwright_interceptor::Exit;
 
 use super::{LegRt, tools::ToolCore};
 use crate::{
-    agent::RegisteredTool, event::TurnEventKind, gate::GateDecision, ledger::Leg, machine::Fed,
-    snapshot::BatchCall, tool::OnToolFailure,
+    agent::RegisteredTool, approval::BatchVerdict, event::TurnEventKind, gate::GateDecision, ledger::Leg,
+    machine::Fed, snapshot::BatchCall, tool::OnToolFailure,
 };
 
 /// How long a gate may take about one call before it fails closed.
@@ -136,9 +136,14 @@ impl LegRt {
     /// shown when it is there; history gets them in model order, once none is missing.
     pub(crate) async fn run_batch(&self) -> Result<(), Exit> {
         self.classify_edits().await?;
+        match self.agent.approval_batch.verdict(self) {
+            BatchVerdict::Run => {}
+            BatchVerdict::Wait => return self.feed(Fed::Tools { pending: true }),
+            BatchVerdict::Preempt => self.ledger.with(|leg| leg.preempt(&self.agent.tool_result_limit)),
+        }
         let mut calls: Vec<ToolCall> = self.ledger.with(|leg| {
             let calls = leg.batch.iter().flat_map(|b| &b.calls);
-            let runnable = calls.filter(|c| c.result.is_none() && c.allowed.is_some());
+            let runnable = calls.filter(|c| c.result.is_none() && c.allowed.is_some() && !c.is_pending());
             runnable.map(|c| c.edited.as_ref().unwrap_or(&c.call).clone()).collect()
         });
         calls.reverse();
@@ -227,14 +232,18 @@ impl LegRt {
                 .map(|entry| {
                     let call = entry.rewritten.as_ref().unwrap_or(&entry.call);
                     let tool = self.agent.tools.get(&call.name);
-                    let reason = match &entry.decision {
-                        Some(ToolDecision::Pending(reason)) => reason.clone(),
+                    let wants = entry.waits.clone().unwrap_or_default();
+                    let reason = match (&entry.decision, &wants) {
+                        (_, Wants::Answer { .. }) => "the tool asks".into(),
+                        (_, Wants::Result) => "the result comes from outside".into(),
+                        (Some(ToolDecision::Pending(reason)), _) => reason.clone(),
                         _ => String::new(),
                     };
                     ApprovalRequest {
                         call: call.clone(),
                         source: tool.map(|t| t.definition.source.clone()).unwrap_or_default(),
                         digest: self.digest(call),
+                        wants,
                         reason,
                         expires_at: entry.expires_at,
                     }

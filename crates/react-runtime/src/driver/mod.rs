@@ -76,6 +76,8 @@ pub(crate) struct LegRt {
     pub(crate) is_iteration_open: AtomicBool,
     /// The form that the turn's answer must have.
     pub(crate) answer: Option<Arc<AnswerCheck>>,
+    /// The answer of the turn, given from outside.
+    pub(crate) last_word: Mutex<Option<String>>,
     pub(crate) spawned: Spawned,
 }
 

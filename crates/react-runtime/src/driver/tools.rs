@@ -2,7 +2,7 @@
 
 use std::{pin::pin, time::Duration};
 
-use turnwright_core::{ErrorInfo, ErrorKind, Synthetic, ToolCall, ToolResult, TurnContext};
+use turnwright_core::{ErrorInfo, ErrorKind, Synthetic, ToolCall, ToolResult, TurnContext, Wants};
 use turnwright_hook::ToolDecision;
 use turnwright_interceptor::{CallState, Core, Exit, builtin::ToolTimeout, scope};
 
@@ -90,6 +90,11 @@ impl Core<scope::ToolCall> for Executor<'_> {
             }
             Err(error) => match error.0 {
                 ToolErrorKind::Control(control) => return Err(Exit::Control(control)),
+                ToolErrorKind::Waits(wants) => {
+                    let error = ErrorInfo::new(ErrorKind::ApprovalRequired, waits_for(&wants));
+                    rt.ledger.with(|leg| leg.tool_waits(&call.id, wants));
+                    return Ok(ToolResult::synthetic(&call, Synthetic::Pending, error));
+                }
                 ToolErrorKind::Model(error) => ToolResult::error(&call, error),
                 ToolErrorKind::Abort(error) => {
                     rt.abort.lock().get_or_insert_with(|| error.clone());
@@ -124,6 +129,14 @@ async fn while_active<T>(
         if call.active_at() == active {
             return Err(limit);
         }
+    }
+}
+
+fn waits_for(wants: &Wants) -> &'static str {
+    match wants {
+        Wants::Approval => "waits for a decision",
+        Wants::Answer { .. } => "waits for an answer",
+        Wants::Result => "waits for its result, which comes from outside",
     }
 }
 

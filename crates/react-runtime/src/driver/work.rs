@@ -3,7 +3,9 @@
 use std::sync::atomic::Ordering::Relaxed;
 
 use turnwright_control::{CommandBody, CommandType, Fate, drain_and_tell, take_messages};
-use turnwright_core::{ErrorInfo, ErrorKind, IterationEnd, LegOutcome, Origin, Part, TurnContext};
+use turnwright_core::{
+    AgentResult, ErrorInfo, ErrorKind, IterationEnd, LegOutcome, Origin, Part, StopReason, TurnContext,
+};
 use turnwright_hook::HookPoint;
 use turnwright_interceptor::{CallState, Core, Exit, scope};
 
@@ -48,6 +50,10 @@ impl Core<scope::Turn> for TurnCore<'_> {
         let begun_from = rt.begun_from.lock().take();
         if let Some(begun_from) = begun_from {
             Box::pin(rt.mark_running(begun_from)).await?;
+        }
+        let last_word = rt.last_word.lock().take();
+        if let Some(answer) = last_word {
+            return Ok(LegOutcome::Finished(Box::new(AgentResult::new(answer, StopReason::Completed))));
         }
         loop {
             match rt.next() {

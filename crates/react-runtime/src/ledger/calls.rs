@@ -2,8 +2,11 @@
 
 use std::sync::Arc;
 
-use turnwright_core::{CallId, ErrorInfo, ErrorKind, Message, Synthetic, Timestamp, ToolCall, ToolResult};
+use turnwright_core::{
+    CallId, ErrorInfo, ErrorKind, Message, Synthetic, Timestamp, ToolCall, ToolResult, Wants,
+};
 use turnwright_hook::ToolDecision;
+use turnwright_interceptor::builtin::ToolResultLimit;
 
 use super::leg::Leg;
 use crate::{event::TurnEventKind, snapshot::BatchCall};
@@ -42,6 +45,25 @@ impl Leg {
             entry.expires_at = expires_at;
             entry.allowed = None;
             entry.rewritten = Some(call);
+        }
+    }
+
+    /// One call of a batch that stands or falls together was denied: none of the others runs.
+    pub(crate) fn preempt(&mut self, limit: &ToolResultLimit) {
+        let open = self.batch.iter().flat_map(|b| &b.calls).filter(|c| c.result.is_none());
+        let answers: Vec<_> = open.map(|c| (c.call.id.clone(), preempted(&c.call))).collect();
+        for (id, result) in answers {
+            self.tool_done(&id, limit.limited(result));
+        }
+        if let Some(transaction) = &mut self.transaction {
+            transaction.seal();
+        }
+    }
+
+    /// A tool waits for somebody outside.
+    pub(crate) fn tool_waits(&mut self, id: &CallId, wants: Wants) {
+        if let Some(entry) = self.batch_call(id) {
+            entry.waits = Some(wants);
         }
     }
 
@@ -86,6 +108,11 @@ pub(super) fn interrupted_result(entry: &BatchCall) -> ToolResult {
     let mut result = ToolResult::synthetic(&entry.call, Synthetic::Interrupted, error);
     result.ran_with.clone_from(&entry.ran_with);
     result
+}
+
+fn preempted(call: &ToolCall) -> ToolResult {
+    let message = "not run: another call of the same answer was denied, and they stand or fall together. The tool is not banned";
+    ToolResult::synthetic(call, Synthetic::Denied, ErrorInfo::new(ErrorKind::Denied, message))
 }
 
 fn sibling_failed(entry: &BatchCall) -> ToolResult {

@@ -1,6 +1,6 @@
 //! Decisions about the calls of a suspended turn.
 
-use turnwright_core::{ApprovalRequest, Decision, DecisionError};
+use turnwright_core::{ApprovalRequest, CallId, Decision, DecisionError, ErrorInfo, Verdict};
 
 use super::{Save, Session};
 use crate::store::StoreError;
@@ -21,6 +21,46 @@ pub enum DecideError {
 }
 
 impl Session {
+    /// Answers a question that a call asks ([`crate::tool::ToolError::ask`]). As [`Session::decide`].
+    ///
+    /// # Errors
+    /// [`DecideError`]; the turn is as it was.
+    ///
+    /// # Cancel safety
+    /// As [`Session::decide`].
+    pub async fn answer(
+        &self,
+        call: impl Into<CallId>,
+        answer: impl Into<String>,
+        actor: impl Into<String>,
+    ) -> Result<Vec<ApprovalRequest>, DecideError> {
+        let now = self.0.agent.sources.clock.now();
+        self.decide(&Decision::answer(call, answer, actor, now)).await
+    }
+
+    /// Gives the result of a call that is completed outside ([`crate::tool::ToolError::later`]). As [`Session::decide`].
+    ///
+    /// # Errors
+    /// [`DecideError`]; the turn is as it was.
+    ///
+    /// # Cancel safety
+    /// As [`Session::decide`].
+    pub async fn complete(
+        &self,
+        call: impl Into<CallId>,
+        result: Result<String, ErrorInfo>,
+        actor: impl Into<String>,
+    ) -> Result<Vec<ApprovalRequest>, DecideError> {
+        let (content, error) = match result {
+            Ok(content) => (content, None),
+            Err(error) => (error.message.clone(), Some(error)),
+        };
+        let now = self.0.agent.sources.clock.now();
+        let mut decision = Decision::answer(call, content.clone(), actor, now);
+        decision.verdict = Verdict::Answer { content, error };
+        self.decide(&decision).await
+    }
+
     /// Records a decision about calls of the suspended turn: the approval API. Returns what is still undecided; when
     /// that is nothing, [`Session::resume`] goes on.
     ///
@@ -52,7 +92,11 @@ impl Session {
                 _ => return Err(DecideError::NothingPending),
             };
             let transaction = snapshot.transaction.as_mut().ok_or(DecideError::NothingPending)?;
-            transaction.apply(decision, now)?;
+            if let Err(e) = transaction.apply(decision, now) {
+                // Somebody decides about what was never asked, or twice: for whoever looks into it.
+                tracing::warn!(session = %self.0.id, actor = decision.actor, "a decision was refused: {e}");
+                return Err(e.into());
+            }
             let pending = transaction.pending().cloned().collect();
             (state.messages.clone(), snapshot, pending)
         };

@@ -8,8 +8,8 @@ use std::{
 use parking_lot::Mutex;
 use tokio::sync::watch;
 use turnwright_core::{
-    CancelCause, CancelToken, ErrorInfo, Message, Part, Role, RunId, Timestamp, TokenUsage, TurnContext,
-    TurnId, TurnState, Verdict, state::StateError,
+    CancelCause, CancelToken, ErrorInfo, Message, Part, Role, RunId, Timestamp, TokenUsage, ToolResult,
+    TurnContext, TurnId, TurnState, Verdict, state::StateError,
 };
 use turnwright_hook::ToolDecision;
 
@@ -18,6 +18,7 @@ use super::{
     recover::{Recovered, in_doubt, recover, with_shown},
 };
 use crate::{
+    approval::OnDenial,
     driver::{Keeper, LastWords, LegRt, Spawned, drive, refused},
     event::TurnEventKind,
     ledger::{Ledger, LegParts},
@@ -149,6 +150,7 @@ impl Session {
             state: TurnState::new(),
             run_cancel,
             answer,
+            last_word: None,
             cancelled: None,
             resolved: Vec::new(),
             begun_from: TurnSnapshot {
@@ -214,11 +216,30 @@ impl Session {
         self.next_leg(CancelToken::new(), Some(cause), None)
     }
 
+    /// Ends the suspended, drained or interrupted turn with this answer: no model is asked, and calls that wait are answered
+    /// as not run. That is a leg of its own, with the points that are owed, and the turn completes.
+    ///
+    /// # Errors
+    /// [`StartError`]; the turn is as it was.
+    pub fn finish_parked(&self, answer: impl Into<String>) -> Result<TurnHandle, StartError> {
+        self.leg_of(CancelToken::new(), None, None, Some(answer.into()))
+    }
+
     pub(crate) fn next_leg(
         &self,
         run_cancel: CancelToken,
         cancelled: Option<CancelCause>,
         answer: Option<Arc<AnswerCheck>>,
+    ) -> Result<TurnHandle, StartError> {
+        self.leg_of(run_cancel, cancelled, answer, None)
+    }
+
+    fn leg_of(
+        &self,
+        run_cancel: CancelToken,
+        cancelled: Option<CancelCause>,
+        answer: Option<Arc<AnswerCheck>>,
+        last_word: Option<String>,
     ) -> Result<TurnHandle, StartError> {
         let agent = &self.0.agent;
         agent.spawn.check()?;
@@ -229,8 +250,14 @@ impl Session {
             return Err(StartError::Busy);
         }
         let snapshot = state.snapshot.clone().ok_or(StartError::NothingToResume)?;
-        let leg = next_leg(snapshot, (state.messages.clone(), &state.journal), agent, cancelled, now)?;
-        let leg = NewLeg { run_cancel, answer, ..leg };
+        let leg = next_leg(
+            snapshot,
+            (state.messages.clone(), &state.journal),
+            agent,
+            (cancelled, last_word.is_some()),
+            now,
+        )?;
+        let leg = NewLeg { run_cancel, answer, last_word, ..leg };
         state.busy = true;
         drop(state);
         drop(turnstile);
@@ -289,6 +316,7 @@ impl Session {
             begun_from: Mutex::new(agent.store.is_some().then_some(new.begun_from)),
             is_iteration_open: AtomicBool::new(false),
             answer: new.answer,
+            last_word: Mutex::new(new.last_word),
             spawned: Spawned::default(),
             agent: agent.clone(),
         });
@@ -326,6 +354,8 @@ struct NewLeg {
     state: TurnState,
     run_cancel: CancelToken,
     answer: Option<Arc<AnswerCheck>>,
+    /// The answer of the turn, given from outside.
+    last_word: Option<String>,
     cancelled: Option<CancelCause>,
     resolved: Vec<TurnEventKind>,
     /// What the leg goes on from, marked as running.
@@ -338,7 +368,7 @@ fn next_leg(
     mut snapshot: TurnSnapshot,
     (messages, journal): (Vec<Arc<Message>>, &[JournalRecord]),
     agent: &crate::agent::AgentInner,
-    cancelled: Option<CancelCause>,
+    (mut cancelled, is_answered): (Option<CancelCause>, bool),
     now: Timestamp,
 ) -> Result<NewLeg, StartError> {
     if snapshot.schema != TurnSnapshot::SCHEMA {
@@ -369,7 +399,13 @@ fn next_leg(
         let Some(transaction) = transaction.as_ref().filter(|t| t.request(&id).is_some()) else { continue };
         let expired = transaction.request(&id).and_then(|r| r.expires_at).is_some_and(|at| at <= now);
         let (verdict, actor) = match transaction.decision(&id) {
-            Some(decision) => (decision.verdict.clone(), decision.actor.clone()),
+            Some(decision) => {
+                if let (Some(request), Verdict::Allow { .. }) = (transaction.request(&id), &decision.verdict)
+                {
+                    agent.gate.dyn_granted(&snapshot.session, request, decision);
+                }
+                (decision.verdict.clone(), decision.actor.clone())
+            }
             None if expired => {
                 (Verdict::Deny { reason: Some("the approval expired".into()) }, "runtime".into())
             }
@@ -379,9 +415,10 @@ fn next_leg(
             }
         };
         decided += 1;
-        let allowed = matches!(verdict, Verdict::Allow { .. });
+        let allowed = !matches!(verdict, Verdict::Deny { .. });
+        entry.waits = None;
         if cancelled.is_none() {
-            resolved.push(TurnEventKind::ApprovalResolved { id, allowed, actor });
+            resolved.push(TurnEventKind::ApprovalResolved { id, allowed, actor: actor.clone() });
         }
         match verdict {
             Verdict::Allow { edit } => {
@@ -394,7 +431,25 @@ fn next_leg(
                     entry.allowed = transaction.request(&entry.call.id).map(|r| r.digest);
                 }
             }
+            Verdict::Answer { content, error } => {
+                let result = match error {
+                    Some(error) => ToolResult::error(&entry.call, error).with_content(content),
+                    None => ToolResult::ok(&entry.call, content),
+                };
+                let result = agent.tool_result_limit.limited(result);
+                resolved.push(TurnEventKind::ToolResult(result.clone()));
+                entry.result = Some(result);
+            }
             Verdict::Deny { reason } => {
+                if agent.on_denial == OnDenial::CancelTurn && cancelled.is_none() {
+                    let cause = CancelCause::requested(&actor);
+                    let why = format!(
+                        "call {} was denied: {}",
+                        entry.call.id,
+                        reason.as_deref().unwrap_or("no reason")
+                    );
+                    cancelled = Some(cause.reason(why));
+                }
                 let reason = reason.unwrap_or_else(|| "a person denied it".into());
                 let result = match entry.in_doubt {
                     true => in_doubt(entry, Some(&reason)),
@@ -406,7 +461,7 @@ fn next_leg(
         }
     }
     let runnable = batch.iter().flat_map(|b| &b.calls).any(|e| e.result.is_none() && !e.is_pending());
-    if undecided > 0 && decided == 0 && !runnable && cancelled.is_none() && !was_cut_off {
+    if undecided > 0 && decided == 0 && !runnable && cancelled.is_none() && !was_cut_off && !is_answered {
         return Err(StartError::Undecided(undecided));
     }
     machine.resume(decided > 0).map_err(|e| StartError::Unreadable(super::unreadable(e)))?;
@@ -418,6 +473,7 @@ fn next_leg(
         state: TurnState::restore(snapshot.state),
         run_cancel: CancelToken::new(),
         answer: None,
+        last_word: None,
         cancelled,
         resolved,
         begun_from,

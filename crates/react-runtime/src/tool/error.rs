@@ -3,7 +3,7 @@
 use std::error::Error;
 
 use turnwright_control::ControlError;
-use turnwright_core::{ErrorInfo, ErrorKind, error::with_causes};
+use turnwright_core::{ErrorInfo, ErrorKind, Wants, error::with_causes};
 
 /// Why a call has no output. Not itself an `Error`, so that `?` takes every error: a plain one goes back to the model,
 /// a [`ControlError`] among its causes ends the turn with its stop reason.
@@ -18,6 +18,8 @@ pub(crate) enum Kind {
     Abort(ErrorInfo),
     /// Ends the turn with its own reason.
     Control(ControlError),
+    /// The call waits for somebody outside.
+    Waits(Wants),
 }
 
 impl ToolError {
@@ -29,6 +31,20 @@ impl ToolError {
     /// An error for the model with a kind and retry advice of its own, which layers decide on.
     pub fn info(error: ErrorInfo) -> Self {
         Self(Kind::Model(error))
+    }
+
+    /// The call waits for an answer of the user, who may choose one of `choices`, or say anything when there are none. The
+    /// turn suspends; [`crate::Session::answer`] gives the answer, which becomes the call's result. The tool does not run
+    /// again.
+    pub fn ask(question: impl Into<String>, choices: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        let choices = choices.into_iter().map(Into::into).collect();
+        Self(Kind::Waits(Wants::Answer { question: question.into(), choices }))
+    }
+
+    /// The call began something that is completed outside, whenever that may be. The turn suspends, once the other calls of
+    /// its answer are done; [`crate::Session::complete`] gives the result. The tool does not run again.
+    pub fn later() -> Self {
+        Self(Kind::Waits(Wants::Result))
     }
 
     /// An error that ends the turn as failed: for faults the model can do nothing about.

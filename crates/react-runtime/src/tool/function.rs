@@ -58,6 +58,12 @@ impl<F, A> FunctionTool<F, A> {
         self
     }
 
+    /// Where the tool comes from, for example the name of a server: part of what a decision covers. `local` by default.
+    pub fn source(mut self, source: impl Into<String>) -> Self {
+        self.definition.source = source.into();
+        self
+    }
+
     /// What becomes of a call that was started before its process went away. An idempotent tool runs again by default,
     /// and of any other the model is told that nobody knows whether it took effect.
     pub fn recovery(mut self, recovery: Recovery) -> Self {
