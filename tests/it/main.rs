@@ -9,6 +9,7 @@
 
 mod approvals;
 mod batch;
+mod budgets;
 mod control;
 mod durability;
 mod edges;

@@ -1,6 +1,9 @@
 //! From options to an agent.
 
-use turnwright::{Agent, AgentBuilder, Limits, ModelHandle, runtime::approval::Policies, store::SqliteStore};
+use turnwright::{
+    Agent, AgentBuilder, Limits, ModelHandle, core::BudgetLimits, runtime::approval::Policies,
+    store::SqliteStore,
+};
 
 use crate::{
     approval,
@@ -28,6 +31,13 @@ pub(crate) fn builder(args: &AgentArgs, model: ModelHandle) -> Result<AgentBuild
     let workspace = workspace(args)?;
     let limits = Limits { iterations: args.max_iterations, ..Limits::default() };
     let agent = Agent::builder("turnwright", model).instructions(INSTRUCTIONS).limits(limits);
+    let budget = BudgetLimits {
+        tokens: args.budget_tokens,
+        cost_micros: args.budget_cost,
+        tool_calls: args.budget_tool_calls,
+        ..BudgetLimits::default()
+    };
+    let agent = agent.budget(budget);
     let agent = match args.deadline {
         Some(deadline) => agent.deadline(deadline),
         None => agent,

@@ -354,6 +354,15 @@ pub(crate) struct AgentArgs {
     /// How long the turn may take; one hour by default.
     #[arg(long, value_name = "SECONDS", value_parser = seconds, env = "TURNWRIGHT_DEADLINE")]
     pub(crate) deadline: Option<Duration>,
+    /// How many tokens the turn may use, in and out, over all its legs.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..), env = "TURNWRIGHT_BUDGET_TOKENS")]
+    pub(crate) budget_tokens: Option<u64>,
+    /// How much the turn may cost, in US dollars; the price of the model must be known.
+    #[arg(long, value_name = "USD", value_parser = dollars, env = "TURNWRIGHT_BUDGET_COST")]
+    pub(crate) budget_cost: Option<u64>,
+    /// How many tool calls the turn may make.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..), env = "TURNWRIGHT_BUDGET_TOOL_CALLS")]
+    pub(crate) budget_tool_calls: Option<u64>,
     /// Write every exchange with the model into this directory, without keys; numbers go on where there are some.
     ///
     /// `plan` and `doctor` make no use of this option and the next one.
@@ -427,6 +436,16 @@ fn seconds(text: &str) -> Result<Duration, String> {
         Duration::ZERO => Err("give more than no time".into()),
         d if d > LONGEST => Err(format!("give at most {} seconds", LONGEST.as_secs())),
         d => Ok(d),
+    }
+}
+
+/// Dollars, as millionths.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the range was looked at")]
+fn dollars(text: &str) -> Result<u64, String> {
+    let number: f64 = text.trim().parse().map_err(|_| "give an amount in dollars, for example 0.50")?;
+    match number * 1e6 {
+        micros if (1.0..=1e15).contains(&micros) => Ok(micros.round() as u64),
+        _ => Err("give at least a millionth of a dollar, and at most a billion".into()),
     }
 }
 

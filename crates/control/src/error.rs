@@ -3,7 +3,9 @@
 use std::{error::Error, sync::Arc};
 
 use serde::{Deserialize, Serialize};
-use turnwright_core::{CancelCause, CancelKind, ErrorInfo, ErrorKind, StopReason, error::causes};
+use turnwright_core::{
+    BudgetExceeded, CancelCause, CancelKind, ErrorInfo, ErrorKind, StopReason, error::causes,
+};
 
 /// An intentional exit from a turn. It is no failure of whoever raises it: hooks, interceptors, chains and tools pass
 /// it through untouched, and the runtime ends the turn with its [`StopReason`].
@@ -33,6 +35,9 @@ pub enum ControlErrorKind {
     /// The turn repeats itself; says how.
     #[error("loop detected: {0}")]
     LoopDetected(String),
+    /// A budget is used up; says whose, and of what.
+    #[error("{0}")]
+    BudgetExceeded(String),
 }
 
 impl ControlError {
@@ -60,6 +65,11 @@ impl ControlError {
         Self::new(ControlErrorKind::LoopDetected(how.into()))
     }
 
+    /// A budget is used up.
+    pub fn budget_exceeded(whose: impl Into<String>) -> Self {
+        Self::new(ControlErrorKind::BudgetExceeded(whose.into()))
+    }
+
     /// The same error with words for the user.
     #[must_use]
     pub fn user_content(mut self, content: impl Into<String>) -> Self {
@@ -74,6 +84,7 @@ impl ControlError {
             ControlErrorKind::Timeout(_) => StopReason::Timeout,
             ControlErrorKind::PolicyViolation(_) => StopReason::PolicyViolation,
             ControlErrorKind::LoopDetected(_) => StopReason::LoopDetected,
+            ControlErrorKind::BudgetExceeded(_) => StopReason::Budget,
         }
     }
 
@@ -102,12 +113,21 @@ impl ControlError {
     }
 }
 
+impl From<BudgetExceeded> for ControlError {
+    fn from(exceeded: BudgetExceeded) -> Self {
+        Self::budget_exceeded(exceeded.to_string())
+    }
+}
+
 impl From<CancelCause> for ControlError {
-    /// A passed deadline is a timeout; everything else a cancel.
+    /// A passed deadline is a timeout, a budget that is used up is one; everything else is a cancel.
     fn from(cause: CancelCause) -> Self {
         match cause.kind {
             CancelKind::Deadline => {
                 Self::timeout(cause.reason.unwrap_or_else(|| "the turn's deadline".into()))
+            }
+            CancelKind::Budget => {
+                Self::budget_exceeded(cause.reason.unwrap_or_else(|| "a budget of time is used up".into()))
             }
             _ => Self::cancelled(cause),
         }

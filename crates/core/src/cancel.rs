@@ -27,6 +27,8 @@ pub enum CancelKind {
     HandleDropped,
     /// The process shuts down.
     Shutdown,
+    /// A budget of time is used up.
+    Budget,
 }
 
 /// Who cancelled, and why.

@@ -6,7 +6,7 @@ use std::sync::{
 };
 
 use crate::{
-    CancelToken, History, MemoryHistory, RunId, SessionId, Sources, Timestamp, TurnId, TurnState,
+    Budget, CancelToken, History, MemoryHistory, RunId, SessionId, Sources, Timestamp, TurnId, TurnState,
     clock::Instant,
 };
 
@@ -24,6 +24,7 @@ struct Inner {
     cancel: CancelToken,
     started_at: Timestamp,
     deadline: Option<Instant>,
+    budget: Option<Budget>,
     sources: Sources,
     state: TurnState,
     history: Arc<dyn History>,
@@ -45,6 +46,7 @@ impl TurnContext {
             run_cancel: CancelToken::new(),
             started_at: None,
             deadline: None,
+            budget: None,
             sources: Sources::default(),
             state: TurnState::new(),
             history: None,
@@ -95,6 +97,11 @@ impl TurnContext {
     /// When the turn must be over.
     pub fn deadline(&self) -> Option<Instant> {
         self.0.deadline
+    }
+
+    /// What the turn may use, if that is limited: for tools that start other agents, and to look at.
+    pub fn budget(&self) -> Option<&Budget> {
+        self.0.budget.as_ref()
     }
 
     /// Time, ids and randomness.
@@ -160,6 +167,7 @@ pub struct TurnContextBuilder {
     run_cancel: CancelToken,
     started_at: Option<Timestamp>,
     deadline: Option<Instant>,
+    budget: Option<Budget>,
     sources: Sources,
     state: TurnState,
     history: Option<Arc<dyn History>>,
@@ -194,6 +202,12 @@ impl TurnContextBuilder {
     /// When the turn began; now, when not set.
     pub fn started_at(mut self, at: Timestamp) -> Self {
         self.started_at = Some(at);
+        self
+    }
+
+    /// What the turn may use.
+    pub fn budget(mut self, budget: Option<Budget>) -> Self {
+        self.budget = budget;
         self
     }
 
@@ -233,6 +247,7 @@ impl TurnContextBuilder {
             run_cancel: self.run_cancel,
             started_at: self.started_at.unwrap_or_else(|| self.sources.clock.now()),
             deadline: self.deadline,
+            budget: self.budget,
             sources: self.sources,
             state: self.state,
             history: self.history.unwrap_or_else(|| Arc::new(MemoryHistory::default())),

@@ -7,6 +7,7 @@
 //! - [`result`]: how a turn, a leg and an iteration end.
 //! - [`error`]: one error value with a kind and retry advice as data.
 //! - [`approval`]: decisions bound to a digest of the call they decide.
+//! - [`budget`]: how much may be used, as a tree.
 //! - [`history`]: the object-safe history face and the checker for legal histories.
 //! - [`state`]: typed, namespaced, versioned per-turn state.
 //! - [`cancel`], [`clock`], [`context`]: the cancel token tree, injected time and ids, and the
@@ -18,6 +19,7 @@
 #[path = "probe.rs"]
 pub mod __probe;
 pub mod approval;
+pub mod budget;
 pub mod cancel;
 pub mod clock;
 pub mod code;
@@ -35,6 +37,7 @@ pub mod usage;
 pub use approval::{
     ApprovalRequest, ApprovalTransaction, CallDigest, Decision, DecisionError, Remember, Verdict, Wants,
 };
+pub use budget::{Budget, BudgetExceeded, BudgetKind, BudgetLimits, BudgetUsed};
 pub use cancel::{CancelCause, CancelKind, CancelToken};
 pub use clock::{Clock, IdSource, RandomSource, Sources, Timestamp};
 pub use code::{CodeCell, CodeResult};

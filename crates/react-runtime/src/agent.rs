@@ -7,10 +7,10 @@ mod spawn;
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use turnwright_control::ControlChannel;
-use turnwright_core::{CallDigest, CancelToken, SessionId, Sources, ToolCall, ToolDefinition};
+use turnwright_core::{Budget, BudgetLimits, CallDigest, SessionId, Sources, ToolCall, ToolDefinition};
 use turnwright_hook::HookRunner;
 use turnwright_interceptor::{Chain, Interceptors, builtin::ToolResultLimit, scope};
-use turnwright_llm_stream::{LlmRequest, ModelHandle};
+use turnwright_llm_stream::{LlmRequest, ModelHandle, prices::Prices};
 
 pub use builder::{AgentBuilder, BuildError};
 pub use spawn::Spawner;
@@ -20,7 +20,7 @@ use crate::{
     gate::DynGate,
     machine::Limits,
     plan::Plan,
-    session::{Input, OpenSessions, Session, SessionInner, StartError, TurnHandle},
+    session::{Input, OpenSessions, Parent, Session, SessionInner, StartError, TurnHandle},
     snapshot::ToolFingerprint,
     store::{SessionStore, StoreError, StoredSession},
     tool::{BlockingPool, DynTool, OnToolFailure},
@@ -56,6 +56,9 @@ pub(crate) struct AgentInner {
     pub(crate) limits: Limits,
     pub(crate) parallel_tools: usize,
     pub(crate) deadline: Option<Duration>,
+    pub(crate) budget: BudgetLimits,
+    pub(crate) within: Option<Budget>,
+    pub(crate) prices: Prices,
     pub(crate) channel: Option<Arc<dyn ControlChannel>>,
     pub(crate) store: Option<Arc<dyn SessionStore>>,
     /// Who takes leases: unique for each agent of each process.
@@ -138,7 +141,11 @@ impl Agent {
     ///
     /// # Errors
     /// [`StartError`] when it could not be started.
-    pub fn run_under(&self, parent: &CancelToken, input: impl Into<Input>) -> Result<TurnHandle, StartError> {
+    pub fn run_under(
+        &self,
+        parent: impl Into<Parent>,
+        input: impl Into<Input>,
+    ) -> Result<TurnHandle, StartError> {
         self.new_session().start_under(parent, input)
     }
 

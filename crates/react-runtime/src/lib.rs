@@ -35,7 +35,7 @@ pub use driver::{GRACE, UNWIND_BUDGET};
 pub use event::{FinishedError, TurnEvent, TurnEventKind, TurnFinished};
 pub use plan::{Plan, PlannedTool};
 pub use queue::{MAX_UNREAD_BYTES, MAX_UNREAD_EVENTS};
-pub use session::{DecideError, Input, SAVE_TIMEOUT, Session, StartError, TurnHandle};
+pub use session::{DecideError, Input, Parent, SAVE_TIMEOUT, Session, StartError, TurnHandle};
 pub use typed::{Typed, TypedError, TypedOptions, TypedTurn, generate};
 
 const _: fn() = || {

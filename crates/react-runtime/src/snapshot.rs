@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use turnwright_core::{
-    ApprovalTransaction, CallDigest, Message, RunId, SessionId, Timestamp, TokenUsage, ToolCall,
+    ApprovalTransaction, BudgetUsed, CallDigest, Message, RunId, SessionId, Timestamp, TokenUsage, ToolCall,
     ToolDefinition, ToolResult, TurnId, Wants, state::StoredState,
 };
 use turnwright_hook::ToolDecision;
@@ -46,6 +46,9 @@ pub struct TurnSnapshot {
     pub deferred: Vec<Message>,
     /// Tokens so far.
     pub usage: TokenUsage,
+    /// What of its budget was used so far.
+    #[serde(default)]
+    pub budget_used: BudgetUsed,
     /// The questions and the decisions made so far.
     pub transaction: Option<ApprovalTransaction>,
     /// Typed state of the turn.

@@ -10,13 +10,13 @@ mod turn;
 
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
-use turnwright_core::{AgentResult, ApprovalRequest, CancelToken};
+use turnwright_core::{AgentResult, ApprovalRequest};
 use turnwright_llm_stream::ModelHandle;
 
 pub(crate) use check::AnswerCheck;
 pub use turn::TypedTurn;
 
-use crate::{Agent, Input, StartError};
+use crate::{Agent, Input, Parent, StartError};
 
 /// A value that a turn answered with.
 #[derive(Debug, Clone, PartialEq)]
@@ -103,7 +103,7 @@ impl TypedError {
 pub struct TypedOptions {
     repairs: Option<u32>,
     by_tool: bool,
-    parent: Option<CancelToken>,
+    parent: Parent,
 }
 
 impl TypedOptions {
@@ -129,8 +129,8 @@ impl TypedOptions {
 
     /// Runs as a part of larger work: see [`crate::Session::start_under`].
     #[must_use]
-    pub fn under(mut self, parent: CancelToken) -> Self {
-        self.parent = Some(parent);
+    pub fn under(mut self, parent: impl Into<Parent>) -> Self {
+        self.parent = parent.into();
         self
     }
 }

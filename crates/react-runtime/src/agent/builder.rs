@@ -5,14 +5,14 @@ mod request;
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use turnwright_control::ControlChannel;
-use turnwright_core::Sources;
+use turnwright_core::{Budget, BudgetLimits, Sources};
 use turnwright_hook::{HookRunner, HookSpec};
 use turnwright_interceptor::{
     Chain, Interceptors, LayerSpec,
     builtin::{ControlDrain, LlmCancel, ToolResultLimit, ToolTimeout},
     interceptor,
 };
-use turnwright_llm_stream::{LlmRequest, ModelHandle};
+use turnwright_llm_stream::{LlmRequest, ModelHandle, prices::Prices};
 
 use super::{
     Agent, AgentInner, RegisteredTool, Spawner,
@@ -72,6 +72,9 @@ pub struct AgentBuilder {
     limits: Limits,
     parallel_tools: usize,
     deadline: Option<Duration>,
+    budget: BudgetLimits,
+    within: Option<Budget>,
+    prices: Prices,
     tool_timeout: Duration,
     tool_idle_timeout: Option<Duration>,
     on_tool_failure: OnToolFailure,
@@ -107,6 +110,9 @@ impl AgentBuilder {
             limits: Limits::default(),
             parallel_tools: 5,
             deadline: Some(Duration::from_secs(3600)),
+            budget: BudgetLimits::default(),
+            within: None,
+            prices: Prices::built_in().clone(),
             tool_timeout: ToolTimeout::DEFAULT,
             tool_idle_timeout: None,
             on_tool_failure: OnToolFailure::default(),
@@ -182,6 +188,25 @@ impl AgentBuilder {
     /// Lets a leg take as long as it likes. Its parts keep their own limits.
     pub fn without_deadline(mut self) -> Self {
         self.deadline = None;
+        self
+    }
+
+    /// What each turn may use, over all its legs. No limits by default, but for those of [`Limits`].
+    pub fn budget(mut self, limits: BudgetLimits) -> Self {
+        self.budget = limits;
+        self
+    }
+
+    /// The budget that all turns of the agent use together, beside their own: of a user, or a process. A turn that is
+    /// started under a [`crate::Parent`] with a budget uses that one in its place.
+    pub fn within(mut self, budget: Budget) -> Self {
+        self.within = Some(budget);
+        self
+    }
+
+    /// What models cost, for budgets of money. [`Prices::built_in`] by default.
+    pub fn prices(mut self, prices: Prices) -> Self {
+        self.prices = prices;
         self
     }
 
@@ -345,6 +370,9 @@ impl AgentBuilder {
             limits: self.limits,
             parallel_tools: self.parallel_tools,
             deadline: self.deadline,
+            budget: self.budget,
+            within: self.within,
+            prices: self.prices,
             channel: self.channel,
             store: self.store,
             holder: holder(),

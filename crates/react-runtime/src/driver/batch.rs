@@ -173,6 +173,9 @@ impl LegRt {
             }
             pending
         });
+        if !pending && let Some(breach) = self.breach() {
+            return Err(Exit::Control(breach));
+        }
         self.feed(Fed::Tools { pending })
     }
 

@@ -35,6 +35,8 @@ pub(super) async fn run(rt: &LegRt, worked: Result<LegOutcome, Exit>) {
             leg.seal();
         }
     });
+    // A call that was cut used something too; whom a layer had named is not known any more.
+    rt.charge(&rt.agent.model);
     // What was shown is stored before anybody is told that the leg is over; the points hear of it when that fails. A
     // parked leg was saved when it was parked.
     let saved = rt.ledger.read(Leg::revision);

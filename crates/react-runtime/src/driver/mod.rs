@@ -5,6 +5,7 @@
 //! work is gone; nothing races it: it makes the history legal, fires the owed points, saves, and ends in one event.
 
 mod batch;
+mod budget;
 mod finalize;
 mod fire;
 mod model;
@@ -32,7 +33,7 @@ use tokio::sync::watch;
 use turnwright_control::{ControlCommand, ControlError, Fate, drain_and_tell, return_leftovers};
 use turnwright_core::{
     AgentResult, CancelCause, CancelKind, CancelToken, ErrorInfo, ErrorKind, LegOutcome, StopReason,
-    TurnContext, panic::panic_text,
+    TurnContext, clock::Instant, panic::panic_text,
 };
 use turnwright_interceptor::Exit;
 use turnwright_llm_stream::LlmRequest;
@@ -72,6 +73,11 @@ pub(crate) struct LegRt {
     pub(crate) keeper: Keeper,
     /// What the leg goes on from, marked as running; taken when it was stored, none without a store.
     pub(crate) begun_from: Mutex<Option<TurnSnapshot>>,
+    /// When the leg began.
+    pub(crate) began: Instant,
+    pub(crate) time_charged: Mutex<bool>,
+    /// The budget that a call of the batch was refused for.
+    pub(crate) breach: Mutex<Option<ControlError>>,
     /// The chain of the iteration was left with the iteration open, by its core and not by a layer.
     pub(crate) is_iteration_open: AtomicBool,
     /// The form that the turn's answer must have.
@@ -201,6 +207,7 @@ impl LegRt {
         };
         tokio::select! {
             biased;
+            () = self.watch_time() => {}
             () = deadline => {
                 let cause = CancelCause::runtime(CancelKind::Deadline, "the turn's deadline passed");
                 self.ctx.cancel().cancel(cause);
@@ -266,6 +273,7 @@ impl LegRt {
     /// Gives the session back, tells the reader, and answers whoever waits. In this order, so that a caller who saw the
     /// last event can start the next turn.
     pub(crate) fn end(&self, outcome: &LegOutcome, snapshot: Option<TurnSnapshot>) {
+        self.charge_time();
         let messages = self.ledger.with(Leg::close);
         self.session.leg_ended(messages, snapshot);
         self.say_end(outcome);

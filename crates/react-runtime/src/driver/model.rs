@@ -93,6 +93,9 @@ impl Core<scope::LlmCall> for ModelCore<'_> {
     ) -> Result<LlmResponse, Exit> {
         let rt = self.0;
         request.attempt = call.attempt();
+        // Whom a layer named is asked. A client that keeps what it was asked must not keep itself alive by it.
+        let target = request.target.take().unwrap_or_else(|| rt.agent.model.clone());
+        rt.take_model_call(&target)?;
         // When a layer may still change the answer, nothing is shown before the chain returned.
         rt.ledger.with(|leg| leg.begin_attempt(call.is_gating(), call.attempt(), &request));
         // A layer may have awaited something since the cancel: no further model call starts.
@@ -101,11 +104,9 @@ impl Core<scope::LlmCall> for ModelCore<'_> {
         }
         let shared = StreamCall::new();
         let layers = rt.agent.interceptors.llm_stream.snapshot();
-        // Whom a layer named is asked. A client that keeps what it was asked must not keep itself alive by it.
-        let target = request.target.take().unwrap_or_else(|| rt.agent.model.clone());
         let provider_name = target.provider().to_owned();
         let provider = rt.ask(&target, &request);
-        request.target = Some(target);
+        request.target = Some(target.clone());
         let mut events = layers.wrap(ctx, &request, &shared, provider);
         while let Some(event) = events.next().await {
             if rt.ledger.with(|leg| leg.event(event)) {
@@ -120,7 +121,9 @@ impl Core<scope::LlmCall> for ModelCore<'_> {
         if let Some(cause) = ctx.cancel().cause() {
             return Err(Exit::Control(cause.into()));
         }
-        let mut response = rt.ledger.with(Leg::end_attempt).map_err(|error| {
+        let ended = rt.ledger.with(Leg::end_attempt);
+        rt.charge(&target);
+        let mut response = ended.map_err(|error| {
             // Of a stream that just ended nobody but we know whose it was.
             let is_nameless = error.kind == ErrorKind::Truncated && error.provider.is_none();
             Exit::Failed(if is_nameless { error.provider(provider_name) } else { error })

@@ -58,6 +58,9 @@ impl Core<scope::ToolCall> for Executor<'_> {
                 entry.ran_with = (call.arguments != entry.call.arguments).then(|| call.arguments.clone());
             }
         });
+        if let Err(error) = rt.take_tool_call() {
+            return Ok(ToolResult::synthetic(&call, Synthetic::Unrunnable, error));
+        }
         // Before the tool is entered: should the process go away now, the call is known to be in doubt.
         let ran_with =
             rt.ledger.with(|leg| leg.batch_call(&call.id).and_then(|entry| entry.ran_with.clone()));

@@ -119,9 +119,15 @@ impl Leg {
         }
     }
 
+    /// What model calls used and no budget was charged for yet.
+    pub(crate) fn take_uncharged(&mut self) -> Vec<TokenUsage> {
+        std::mem::take(&mut self.uncharged)
+    }
+
     pub(super) fn count(&mut self, usage: TokenUsage) {
         self.usage = if self.counted { self.usage.plus(usage) } else { usage };
         self.counted = true;
+        self.uncharged.push(usage);
         if !usage.is_unknown() {
             self.emit(TurnEventKind::Usage { usage });
         }

@@ -52,6 +52,7 @@ pub(crate) struct Leg {
     pub(super) results: Arc<[ToolResult]>,
     pub(super) cursor: Option<(HookPoint, usize)>,
     pub(super) usage: TokenUsage,
+    pub(super) uncharged: Vec<TokenUsage>,
     /// Whether a model call was added to `usage`: the first one is not a sum.
     pub(super) counted: bool,
     /// Nothing is appended any more.
@@ -119,6 +120,7 @@ impl Leg {
             cursor: None,
             counted: parts.usage != TokenUsage::UNKNOWN,
             usage: parts.usage,
+            uncharged: Vec::new(),
             closed: false,
             over: false,
             told: false,

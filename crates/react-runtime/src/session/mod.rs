@@ -2,6 +2,7 @@
 
 mod decide;
 mod handle;
+mod parent;
 mod recover;
 mod save;
 mod start;
@@ -14,6 +15,7 @@ use turnwright_core::{ApprovalRequest, ErrorInfo, Message, SessionId};
 
 pub use decide::DecideError;
 pub use handle::TurnHandle;
+pub use parent::Parent;
 pub use save::SAVE_TIMEOUT;
 pub(crate) use save::Save;
 use save::Stored;

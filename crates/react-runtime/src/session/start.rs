@@ -8,13 +8,13 @@ use std::{
 use parking_lot::Mutex;
 use tokio::sync::watch;
 use turnwright_core::{
-    CancelCause, CancelToken, ErrorInfo, Message, Part, Role, RunId, Timestamp, TokenUsage, ToolResult,
-    TurnContext, TurnId, TurnState, Verdict, state::StateError,
+    Budget, BudgetUsed, CancelCause, CancelToken, ErrorInfo, Message, Part, Role, RunId, Timestamp,
+    TokenUsage, ToolResult, TurnContext, TurnId, TurnState, Verdict, state::StateError,
 };
 use turnwright_hook::ToolDecision;
 
 use super::{
-    Session, SessionInner, TurnHandle,
+    Parent, Session, SessionInner, TurnHandle,
     recover::{Recovered, in_doubt, recover, with_shown},
 };
 use crate::{
@@ -93,13 +93,11 @@ impl Session {
     /// # Errors
     /// [`StartError`]; the session is as it was.
     pub fn start(&self, input: impl Into<Input>) -> Result<TurnHandle, StartError> {
-        self.start_run(CancelToken::new(), input.into(), None)
+        self.start_run(&Parent::new(), input.into(), None)
     }
 
-    /// Starts a turn as a part of larger work: when `parent` is cancelled, so is the turn, for the same cause; nothing
-    /// that happens to the turn reaches `parent`. For a tool that runs another agent (`parent` is
-    /// [`turnwright_core::TurnContext::run_cancel`] or the call's own token) and for a caller's own
-    /// `CancellationToken` ([`CancelToken`] is made from one).
+    /// Starts a turn as a part of larger work: when `parent` is cancelled, so is the turn, for the same cause, and what it
+    /// uses is used of the parent's budget; see [`Parent`].
     ///
     /// A token that is cancelled already ends the turn before it asks the model; the message is kept.
     ///
@@ -107,15 +105,15 @@ impl Session {
     /// [`StartError`]; the session is as it was.
     pub fn start_under(
         &self,
-        parent: &CancelToken,
+        parent: impl Into<Parent>,
         input: impl Into<Input>,
     ) -> Result<TurnHandle, StartError> {
-        self.start_run(parent.child(), input.into(), None)
+        self.start_run(&parent.into(), input.into(), None)
     }
 
     pub(crate) fn start_run(
         &self,
-        run_cancel: CancelToken,
+        parent: &Parent,
         input: Input,
         answer: Option<Arc<AnswerCheck>>,
     ) -> Result<TurnHandle, StartError> {
@@ -148,7 +146,8 @@ impl Session {
             leg: 1,
             started_at,
             state: TurnState::new(),
-            run_cancel,
+            run_cancel: parent.run_cancel(),
+            budget: agent.budget_of(parent, BudgetUsed::default()),
             answer,
             last_word: None,
             cancelled: None,
@@ -167,6 +166,7 @@ impl Session {
                 batch: None,
                 deferred: Vec::new(),
                 usage: TokenUsage::UNKNOWN,
+                budget_used: BudgetUsed::default(),
                 transaction: None,
                 state: BTreeMap::new(),
             },
@@ -196,15 +196,15 @@ impl Session {
     /// # Errors
     /// [`StartError`]; the turn is as it was.
     pub fn resume(&self) -> Result<TurnHandle, StartError> {
-        self.next_leg(CancelToken::new(), None, None)
+        self.next_leg(&Parent::new(), None, None)
     }
 
     /// As [`Session::resume`], as a part of larger work: see [`Session::start_under`].
     ///
     /// # Errors
     /// [`StartError`]; the turn is as it was.
-    pub fn resume_under(&self, parent: &CancelToken) -> Result<TurnHandle, StartError> {
-        self.next_leg(parent.child(), None, None)
+    pub fn resume_under(&self, parent: impl Into<Parent>) -> Result<TurnHandle, StartError> {
+        self.next_leg(&parent.into(), None, None)
     }
 
     /// Ends the suspended or drained turn as cancelled. That is a leg of its own: the history is made legal, the owed
@@ -213,7 +213,7 @@ impl Session {
     /// # Errors
     /// [`StartError`]; the turn is as it was.
     pub fn cancel_parked(&self, cause: CancelCause) -> Result<TurnHandle, StartError> {
-        self.next_leg(CancelToken::new(), Some(cause), None)
+        self.next_leg(&Parent::new(), Some(cause), None)
     }
 
     /// Ends the suspended, drained or interrupted turn with this answer: no model is asked, and calls that wait are answered
@@ -222,21 +222,21 @@ impl Session {
     /// # Errors
     /// [`StartError`]; the turn is as it was.
     pub fn finish_parked(&self, answer: impl Into<String>) -> Result<TurnHandle, StartError> {
-        self.leg_of(CancelToken::new(), None, None, Some(answer.into()))
+        self.leg_of(&Parent::new(), None, None, Some(answer.into()))
     }
 
     pub(crate) fn next_leg(
         &self,
-        run_cancel: CancelToken,
+        parent: &Parent,
         cancelled: Option<CancelCause>,
         answer: Option<Arc<AnswerCheck>>,
     ) -> Result<TurnHandle, StartError> {
-        self.leg_of(run_cancel, cancelled, answer, None)
+        self.leg_of(parent, cancelled, answer, None)
     }
 
     fn leg_of(
         &self,
-        run_cancel: CancelToken,
+        parent: &Parent,
         cancelled: Option<CancelCause>,
         answer: Option<Arc<AnswerCheck>>,
         last_word: Option<String>,
@@ -257,7 +257,8 @@ impl Session {
             (cancelled, last_word.is_some()),
             now,
         )?;
-        let leg = NewLeg { run_cancel, answer, last_word, ..leg };
+        let budget = agent.budget_of(parent, leg.begun_from.budget_used);
+        let leg = NewLeg { run_cancel: parent.run_cancel(), budget, answer, last_word, ..leg };
         state.busy = true;
         drop(state);
         drop(turnstile);
@@ -281,6 +282,7 @@ impl Session {
             .run_cancel(new.run_cancel)
             .started_at(new.started_at)
             .deadline(deadline)
+            .budget(new.budget)
             .sources(agent.sources.clone())
             .state(new.state)
             .history(ledger.clone())
@@ -314,6 +316,9 @@ impl Session {
             not_begun: Mutex::default(),
             keeper: Keeper::default(),
             begun_from: Mutex::new(agent.store.is_some().then_some(new.begun_from)),
+            began: agent.sources.clock.instant(),
+            time_charged: Mutex::default(),
+            breach: Mutex::default(),
             is_iteration_open: AtomicBool::new(false),
             answer: new.answer,
             last_word: Mutex::new(new.last_word),
@@ -353,6 +358,7 @@ struct NewLeg {
     started_at: Timestamp,
     state: TurnState,
     run_cancel: CancelToken,
+    budget: Option<Budget>,
     answer: Option<Arc<AnswerCheck>>,
     /// The answer of the turn, given from outside.
     last_word: Option<String>,
@@ -472,6 +478,7 @@ fn next_leg(
         started_at: snapshot.started_at,
         state: TurnState::restore(snapshot.state),
         run_cancel: CancelToken::new(),
+        budget: None,
         answer: None,
         last_word: None,
         cancelled,
@@ -507,6 +514,7 @@ impl LegRt {
             batch: leg.batch.clone(),
             deferred: leg.deferred().to_vec(),
             usage: leg.usage(),
+            budget_used: self.budget_used(),
             transaction: leg.transaction.clone(),
             state,
         }))

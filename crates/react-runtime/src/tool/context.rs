@@ -9,6 +9,7 @@ use parking_lot::Mutex;
 use turnwright_core::{CallId, CancelToken, TurnContext, clock::Instant};
 
 use super::{BlockingPool, ToolError};
+use crate::session::Parent;
 
 /// Where a call's side effects on the turn go. Each is checked against the fence under the ledger's lock.
 pub(crate) trait CallSink: Send + Sync {
@@ -66,6 +67,15 @@ impl ToolContext {
     /// Cancelled with the turn, and when this call ends. For work the tool hands to others.
     pub fn cancel(&self) -> &CancelToken {
         &self.0.cancel
+    }
+
+    /// What an agent is a part of that this call starts: it is cancelled with the call, and uses the turn's budget.
+    pub fn as_parent(&self) -> Parent {
+        let parent = Parent::from(self.cancel());
+        match self.turn().budget() {
+            Some(budget) => parent.budget(budget.clone()),
+            None => parent,
+        }
     }
 
     /// A key that is the same each time this very call is run, in this process or another: hand it to services that

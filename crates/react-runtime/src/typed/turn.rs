@@ -11,10 +11,10 @@ use std::{
 use futures::Stream;
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
-use turnwright_core::{AgentResult, CancelToken, ErrorKind, LegOutcome, StopReason};
+use turnwright_core::{AgentResult, ErrorKind, LegOutcome, StopReason};
 
 use super::{AnswerCheck, Typed, TypedError, TypedOptions, form::Form};
-use crate::{Agent, Input, Session, StartError, TurnEvent, TurnHandle};
+use crate::{Agent, Input, Parent, Session, StartError, TurnEvent, TurnHandle};
 
 /// A leg that runs and whose answer is a `T`: a [`TurnHandle`] that can be asked for the value. Everything else is as for
 /// any turn: its events, its control, its result, and that dropping it interrupts the turn.
@@ -108,7 +108,7 @@ impl<T> std::fmt::Debug for TypedTurn<T> {
 }
 
 /// Starts a leg under a token, held to a check.
-type Start<'a> = &'a dyn Fn(CancelToken, Option<Arc<AnswerCheck>>) -> Result<TurnHandle, StartError>;
+type Start<'a> = &'a dyn Fn(&Parent, Option<Arc<AnswerCheck>>) -> Result<TurnHandle, StartError>;
 
 fn typed<T>(options: &TypedOptions, start: Start<'_>) -> Result<TypedTurn<T>, StartError>
 where
@@ -116,8 +116,7 @@ where
 {
     let form = Arc::new(Form::of::<T>());
     let check = Arc::new(AnswerCheck::new::<T>(form.clone(), options));
-    let cancel = options.parent.as_ref().map_or_else(CancelToken::new, CancelToken::child);
-    Ok(TypedTurn { handle: start(cancel, Some(check))?, form, value: PhantomData })
+    Ok(TypedTurn { handle: start(&options.parent, Some(check))?, form, value: PhantomData })
 }
 
 impl Session {
@@ -155,7 +154,7 @@ impl Session {
         T: DeserializeOwned + JsonSchema,
     {
         let input = input.into();
-        typed(options, &|cancel, check| self.start_run(cancel, input.clone(), check))
+        typed(options, &|parent, check| self.start_run(parent, input.clone(), check))
     }
 
     /// Starts the next leg of the suspended or drained turn, whose answer is a `T`: the type is no part of what is
@@ -178,7 +177,7 @@ impl Session {
     where
         T: DeserializeOwned + JsonSchema,
     {
-        typed(options, &|cancel, check| self.next_leg(cancel, None, check))
+        typed(options, &|parent, check| self.next_leg(parent, None, check))
     }
 }
 
