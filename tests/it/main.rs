@@ -16,6 +16,7 @@ mod edges;
 mod endings;
 mod faults;
 mod hostile;
+mod inbox;
 mod policies;
 mod recordings;
 mod repeats;

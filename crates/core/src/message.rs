@@ -55,12 +55,15 @@ pub struct Message {
     /// Who put it there.
     #[serde(default, skip_serializing_if = "Origin::is_default")]
     pub origin: Origin,
+    /// The sender's own id of it, by which it is known when it comes twice. Not sent to the model.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key: Option<String>,
 }
 
 impl Message {
     /// A message made of these parts.
     pub fn new(id: MessageId, role: Role, parts: Vec<Part>) -> Self {
-        Self { id, role, parts, interrupted: None, origin: Origin::Conversation }
+        Self { id, role, parts, interrupted: None, origin: Origin::Conversation, key: None }
     }
 
     /// Instructions to the model.

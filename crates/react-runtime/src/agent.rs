@@ -2,9 +2,14 @@
 
 mod builder;
 mod checks;
+mod shutdown;
 mod spawn;
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, atomic::AtomicBool},
+    time::Duration,
+};
 
 use turnwright_control::ControlChannel;
 use turnwright_core::{Budget, BudgetLimits, CallDigest, SessionId, Sources, ToolCall, ToolDefinition};
@@ -13,6 +18,7 @@ use turnwright_interceptor::{Chain, Interceptors, builtin::ToolResultLimit, scop
 use turnwright_llm_stream::{LlmRequest, ModelHandle, prices::Prices};
 
 pub use builder::{AgentBuilder, BuildError};
+pub use shutdown::ShutdownReport;
 pub use spawn::Spawner;
 
 use crate::{
@@ -20,7 +26,7 @@ use crate::{
     gate::DynGate,
     machine::Limits,
     plan::Plan,
-    session::{Input, OpenSessions, Parent, Session, SessionInner, StartError, TurnHandle},
+    session::{Input, OnDrop, OpenSessions, Parent, Session, SessionInner, StartError, TurnHandle},
     snapshot::ToolFingerprint,
     store::{SessionStore, StoreError, StoredSession},
     tool::{BlockingPool, DynTool, OnToolFailure},
@@ -68,6 +74,9 @@ pub(crate) struct AgentInner {
     pub(crate) sources: Sources,
     pub(crate) blocking: Arc<BlockingPool>,
     pub(crate) spawn: Spawner,
+    pub(crate) on_drop: OnDrop,
+    /// No turn begins any more.
+    pub(crate) closed: AtomicBool,
     pub(crate) sessions: OpenSessions,
     #[cfg(feature = "commit-probe")]
     pub(crate) commit_probe: Option<CommitProbe>,

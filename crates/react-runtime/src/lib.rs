@@ -3,6 +3,7 @@
 //! - [`Agent`]: a model, tools, hooks, interceptors and limits; [`Agent::builder`] makes one.
 //! - [`Session`]: a conversation. [`Session::start`] runs a turn and returns its [`TurnHandle`]: a stream of
 //!   [`TurnEvent`]s, the result, and control.
+//! - [`input`]: the door for messages: commands, busy modes, duplicates.
 //! - [`Agent::run_typed`], [`generate`]: answers as values of a Rust type.
 //! - [`tool`]: tools from typed async functions.
 //! - [`approval`]: tiers, path-aware policies and rules that remember: a gate made of parts.
@@ -18,6 +19,7 @@ pub mod approval;
 mod driver;
 mod event;
 pub mod gate;
+pub mod input;
 mod ledger;
 pub mod machine;
 mod plan;
@@ -30,12 +32,12 @@ mod typed;
 
 #[cfg(feature = "commit-probe")]
 pub use agent::CommitProbe;
-pub use agent::{Agent, AgentBuilder, BuildError, Spawner};
+pub use agent::{Agent, AgentBuilder, BuildError, ShutdownReport, Spawner};
 pub use driver::{GRACE, UNWIND_BUDGET};
 pub use event::{FinishedError, TurnEvent, TurnEventKind, TurnFinished};
 pub use plan::{Plan, PlannedTool};
 pub use queue::{MAX_UNREAD_BYTES, MAX_UNREAD_EVENTS};
-pub use session::{DecideError, Input, Parent, SAVE_TIMEOUT, Session, StartError, TurnHandle};
+pub use session::{DecideError, Input, OnDrop, Parent, SAVE_TIMEOUT, Session, StartError, TurnHandle};
 pub use typed::{Typed, TypedError, TypedOptions, TypedTurn, generate};
 
 const _: fn() = || {

@@ -2,7 +2,11 @@
 
 mod request;
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, atomic::AtomicBool},
+    time::Duration,
+};
 
 use turnwright_control::ControlChannel;
 use turnwright_core::{Budget, BudgetLimits, Sources};
@@ -22,7 +26,7 @@ use crate::{
     approval::{ApprovalBatch, OnDenial},
     gate::{AllowAll, DynGate, Gate},
     machine::Limits,
-    session::OpenSessions,
+    session::{OnDrop, OpenSessions},
     snapshot::ToolFingerprint,
     store::SessionStore,
     tool::{BlockingPool, DynTool, OnToolFailure, Tool},
@@ -88,6 +92,7 @@ pub struct AgentBuilder {
     sources: Sources,
     blocking_threads: usize,
     spawn: Spawner,
+    on_drop: OnDrop,
     #[cfg(feature = "commit-probe")]
     commit_probe: Option<super::CommitProbe>,
 }
@@ -126,6 +131,7 @@ impl AgentBuilder {
             sources: Sources::default(),
             blocking_threads: 16,
             spawn: Spawner::default(),
+            on_drop: OnDrop::default(),
             #[cfg(feature = "commit-probe")]
             commit_probe: None,
         }
@@ -286,6 +292,12 @@ impl AgentBuilder {
         self
     }
 
+    /// What dropping a turn's handle means to the turn. It is interrupted, by default.
+    pub fn on_drop(mut self, what: OnDrop) -> Self {
+        self.on_drop = what;
+        self
+    }
+
     /// Spawns leg tasks in another way than `tokio::spawn`.
     pub fn spawner(mut self, spawner: Spawner) -> Self {
         self.spawn = spawner;
@@ -380,6 +392,8 @@ impl AgentBuilder {
             sources: self.sources,
             blocking: Arc::new(BlockingPool::new(self.blocking_threads)),
             spawn: self.spawn,
+            on_drop: self.on_drop,
+            closed: AtomicBool::new(false),
             sessions: OpenSessions::default(),
             #[cfg(feature = "commit-probe")]
             commit_probe: self.commit_probe,

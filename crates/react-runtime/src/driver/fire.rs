@@ -76,7 +76,7 @@ impl LegRt {
             return TurnAnswer::Done;
         }
         let origin = Origin::Hook(AnswerCheck::ORIGIN.into());
-        self.ledger.with(|leg| leg.land(vec![Part::text(complaint)], origin));
+        self.ledger.with(|leg| leg.land(vec![Part::text(complaint)], origin, None));
         TurnAnswer::Continue
     }
 

@@ -213,7 +213,8 @@ impl LegRt {
             }
             landed += 1;
             let parts = parts.clone();
-            self.ledger.with(|leg| leg.land(parts, origin));
+            let key = command.idempotency_key.clone();
+            self.ledger.with(|leg| leg.land(parts, origin, key));
             self.landed(command, ack);
         }
         Ok(landed)

@@ -215,9 +215,10 @@ impl Leg {
     }
 
     /// Commits messages that came through the control channel.
-    pub(crate) fn land(&mut self, parts: Vec<Part>, origin: Origin) {
+    pub(crate) fn land(&mut self, parts: Vec<Part>, origin: Origin, key: Option<String>) {
         let id = self.id();
-        let message = Message::new(id, Role::User, parts).origin(origin);
+        let mut message = Message::new(id, Role::User, parts).origin(origin);
+        message.key = key;
         self.push(message);
     }
 

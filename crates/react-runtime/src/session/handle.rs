@@ -15,6 +15,19 @@ use turnwright_core::{
 
 use crate::{event::TurnEvent, queue::EventQueue};
 
+/// What dropping the handle of a turn means to the turn: what a client that disconnects means, where the handle goes with
+/// the connection.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum OnDrop {
+    /// The turn's work is dropped at once, and the turn ends as cancelled; what was shown is kept.
+    #[default]
+    Interrupt,
+    /// The turn goes on to its end. A command of the control channel still reaches it.
+    Detach,
+    /// The turn stops at its next step boundary, saved and resumable.
+    Drain,
+}
+
 /// A leg that runs: a stream of its events, its result, and its control.
 ///
 /// Reading is optional. The turn never waits for its reader; one that falls too far behind is cut off with
@@ -27,10 +40,16 @@ pub struct TurnHandle {
     pub(crate) queue: Arc<EventQueue>,
     pub(crate) interrupt: CancelToken,
     pub(crate) outcome: watch::Receiver<Option<LegOutcome>>,
-    pub(crate) detached: bool,
+    pub(crate) on_drop: OnDrop,
 }
 
 impl TurnHandle {
+    /// The same handle, with another meaning of its dropping than the agent's ([`crate::AgentBuilder::on_drop`]).
+    pub fn on_drop(mut self, what: OnDrop) -> Self {
+        self.on_drop = what;
+        self
+    }
+
     /// The session.
     pub fn session(&self) -> &SessionId {
         self.ctx.session()
@@ -93,7 +112,7 @@ impl TurnHandle {
 
     /// Lets the turn run on when the handle is gone.
     pub fn detach(mut self) {
-        self.detached = true;
+        self.on_drop = OnDrop::Detach;
     }
 }
 
@@ -107,7 +126,10 @@ impl Stream for TurnHandle {
 impl Drop for TurnHandle {
     fn drop(&mut self) {
         self.queue.detach();
-        if !self.detached {
+        if self.on_drop == OnDrop::Drain {
+            self.ctx.request_drain();
+        }
+        if self.on_drop == OnDrop::Interrupt {
             // Often it is dropped because of a cancel that reached the turn as well: then that one is told.
             let cause = self.ctx.cancel().cause().unwrap_or_else(|| {
                 CancelCause::runtime(CancelKind::HandleDropped, "the turn's handle was dropped")

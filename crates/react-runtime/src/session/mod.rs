@@ -7,14 +7,18 @@ mod recover;
 mod save;
 mod start;
 
-use std::sync::{Arc, Weak};
+use std::{
+    collections::VecDeque,
+    sync::{Arc, Weak},
+};
 
 use parking_lot::Mutex;
+use tokio::sync::watch;
 use turnwright_control::Wakeup;
-use turnwright_core::{ApprovalRequest, ErrorInfo, Message, SessionId};
+use turnwright_core::{ApprovalRequest, CancelToken, ErrorInfo, LegOutcome, Message, SessionId, TurnContext};
 
 pub use decide::DecideError;
-pub use handle::TurnHandle;
+pub use handle::{OnDrop, TurnHandle};
 pub use parent::Parent;
 pub use save::SAVE_TIMEOUT;
 pub(crate) use save::Save;
@@ -52,7 +56,24 @@ struct State {
     journal: Vec<JournalRecord>,
     /// Whether a leg runs.
     busy: bool,
+    /// The leg that runs.
+    running: Option<Running>,
+    /// Senders' ids of the last messages, oldest first.
+    keys: VecDeque<String>,
+    /// One more of it for each message that waits.
+    places: Arc<()>,
 }
+
+/// What others may do to the leg that runs.
+#[derive(Clone)]
+pub(crate) struct Running {
+    pub(crate) ctx: TurnContext,
+    pub(crate) interrupt: CancelToken,
+    pub(crate) outcome: watch::Receiver<Option<LegOutcome>>,
+}
+
+/// Senders' ids that a session remembers.
+pub(crate) const KEYS: usize = 256;
 
 impl Session {
     /// Its id.
@@ -135,6 +156,9 @@ impl SessionInner {
             snapshot: None,
             journal: Vec::new(),
             busy: false,
+            running: None,
+            keys: VecDeque::new(),
+            places: Arc::default(),
         };
         state.read(stored);
         let state = Mutex::new(state);
@@ -150,9 +174,46 @@ impl SessionInner {
         }
     }
 
+    /// The leg that runs.
+    pub(crate) fn running(&self) -> Option<Running> {
+        self.state.lock().running.clone()
+    }
+
+    pub(crate) fn runs(&self, running: Running) {
+        let mut state = self.state.lock();
+        if state.busy {
+            state.running = Some(running);
+        }
+    }
+
+    /// Remembers a sender's id. Says whether it is new.
+    pub(crate) fn is_new(&self, key: &str) -> bool {
+        let mut state = self.state.lock();
+        if state.keys.iter().any(|known| known == key) {
+            return false;
+        }
+        if state.keys.len() >= KEYS {
+            state.keys.pop_front();
+        }
+        state.keys.push_back(key.to_owned());
+        true
+    }
+
+    /// Room for one more message that waits; none where so many wait already. It lasts as long as what is given.
+    pub(crate) fn queue_for(&self, capacity: usize) -> Option<Arc<()>> {
+        let place = self.state.lock().places.clone();
+        (Arc::strong_count(&place) <= capacity + 1).then_some(place)
+    }
+
+    /// What was remembered came to nothing: it may come again.
+    pub(crate) fn forget_key(&self, key: &str) {
+        self.state.lock().keys.retain(|known| known != key);
+    }
+
     /// A leg could not be spawned: the session is as it was.
     pub(crate) fn not_started(&self) {
-        self.state.lock().busy = false;
+        let mut state = self.state.lock();
+        (state.busy, state.running) = (false, None);
     }
 
     /// The leg is over: the session is free for the next one.
@@ -161,7 +222,7 @@ impl SessionInner {
         state.messages = messages;
         state.snapshot = snapshot;
         state.journal = Vec::new();
-        state.busy = false;
+        (state.busy, state.running) = (false, None);
     }
 }
 
@@ -171,6 +232,13 @@ impl State {
         self.messages = stored.messages;
         self.snapshot = stored.snapshot;
         self.journal = stored.journal;
+        let known = self.messages.iter().rev().filter_map(|m| m.key.clone()).take(KEYS);
+        let known: Vec<_> = known.filter(|key| !self.keys.contains(key)).collect();
+        for key in known {
+            self.keys.push_front(key);
+        }
+        let surplus = self.keys.len().saturating_sub(KEYS);
+        self.keys.drain(..surplus);
     }
 }
 
@@ -208,6 +276,12 @@ impl OpenSessions {
 
     pub(crate) fn len(&self) -> usize {
         self.0.lock().len()
+    }
+
+    /// The legs that run.
+    pub(crate) fn running(&self) -> Vec<Running> {
+        let open: Vec<_> = self.0.lock().values().filter_map(Weak::upgrade).collect();
+        open.iter().filter_map(|session| session.running()).collect()
     }
 }
 

@@ -14,7 +14,7 @@ use turnwright_core::{
 use turnwright_hook::ToolDecision;
 
 use super::{
-    Parent, Session, SessionInner, TurnHandle,
+    Parent, Running, Session, SessionInner, TurnHandle,
     recover::{Recovered, in_doubt, recover, with_shown},
 };
 use crate::{
@@ -31,21 +31,35 @@ use crate::{
 
 /// What a user says.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Input(pub Vec<Part>);
+pub struct Input {
+    /// Text and images.
+    pub parts: Vec<Part>,
+    /// The sender's own id of it: kept with the message.
+    pub key: Option<String>,
+}
+
+impl Input {
+    /// The same, with the sender's own id.
+    #[must_use]
+    pub fn key(mut self, key: impl Into<String>) -> Self {
+        self.key = Some(key.into());
+        self
+    }
+}
 
 impl From<&str> for Input {
     fn from(text: &str) -> Self {
-        Self(vec![Part::text(text)])
+        Self::from(vec![Part::text(text)])
     }
 }
 impl From<String> for Input {
     fn from(text: String) -> Self {
-        Self(vec![Part::text(text)])
+        Self::from(vec![Part::text(text)])
     }
 }
 impl From<Vec<Part>> for Input {
     fn from(parts: Vec<Part>) -> Self {
-        Self(parts)
+        Self { parts, key: None }
     }
 }
 
@@ -79,6 +93,9 @@ pub enum StartError {
     /// The snapshot cannot be read.
     #[error("the snapshot of the turn cannot be read: {0}")]
     Unreadable(ErrorInfo),
+    /// The agent shuts down: no turn begins any more.
+    #[error("the agent shuts down")]
+    ShuttingDown,
     /// The leg could not be spawned.
     #[error("the leg could not be spawned: {0}")]
     Spawn(String),
@@ -117,12 +134,13 @@ impl Session {
         input: Input,
         answer: Option<Arc<AnswerCheck>>,
     ) -> Result<TurnHandle, StartError> {
-        let Input(parts) = input;
+        let Input { parts, key } = input;
         if !is_sayable(&parts) {
             return Err(StartError::InvalidInput);
         }
         let agent = &self.0.agent;
         agent.spawn.check()?;
+        agent.admits()?;
         let mut state = self.0.state.lock();
         if state.busy {
             return Err(StartError::Busy);
@@ -136,7 +154,9 @@ impl Session {
         let starting = Starting(Some(self.0.clone()));
         let turn_start = messages.len();
         // The prompt is there whatever happens next, also when the turn is cancelled before it did anything.
-        messages.push(Arc::new(Message::new(agent.sources.id(), Role::User, parts)));
+        let mut message = Message::new(agent.sources.id(), Role::User, parts);
+        message.key = key;
+        messages.push(Arc::new(message));
         let (turn, run) = (agent.sources.id(), agent.sources.id());
         let started_at = agent.sources.clock.now();
         let machine = TurnMachine::new(agent.limits);
@@ -243,6 +263,9 @@ impl Session {
     ) -> Result<TurnHandle, StartError> {
         let agent = &self.0.agent;
         agent.spawn.check()?;
+        if cancelled.is_none() {
+            agent.admits()?;
+        }
         let now = agent.sources.clock.now();
         let Ok(turnstile) = self.0.turnstile.try_lock() else { return Err(StartError::Busy) };
         let mut state = self.0.state.lock();
@@ -296,7 +319,7 @@ impl Session {
             queue,
             interrupt: CancelToken::new(),
             outcome: outcome_rx,
-            detached: false,
+            on_drop: agent.on_drop,
         };
         ledger.with(|leg| {
             leg.emit(TurnEventKind::TurnStarted { agent: agent.name.to_string(), leg: leg.machine.leg() });
@@ -325,6 +348,15 @@ impl Session {
             spawned: Spawned::default(),
             agent: agent.clone(),
         });
+        self.0.runs(Running {
+            ctx: rt.ctx.clone(),
+            interrupt: handle.interrupt.clone(),
+            outcome: handle.outcome.clone(),
+        });
+        // Whoever shuts the agent down either finds this leg, or is found by it.
+        if agent.admits().is_err() {
+            rt.ctx.request_drain();
+        }
         let last = LastWords::of(&rt);
         // Refused, or panicked: the future is gone and never ran, so nothing happened.
         agent.spawn.spawn(Box::pin(drive(rt.clone(), last)))?;

@@ -1,0 +1,84 @@
+//! Messages that wait.
+
+use std::sync::Arc;
+
+use turnwright_control::{Fate, Receipt};
+
+use crate::{Input, Session, StartError, TurnHandle};
+
+/// A message that waits. It lands by itself; the ticket tells when, and starts a turn with it where the one it waited for
+/// ended first. Dropped, a message that comes back is nobody's: hold the ticket.
+#[derive(Debug)]
+pub struct Ticket {
+    session: Session,
+    input: Input,
+    receipt: Receipt,
+    /// The room it takes among those that wait.
+    place: Option<Arc<()>>,
+}
+
+/// What became of a message that waited.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Delivered {
+    /// It landed in the turn: it is history.
+    Landed,
+    /// The turn ended before it could land, and the next one began with it.
+    Started(TurnHandle),
+    /// It came back, and no turn could begin with it: it is the caller's again.
+    Returned {
+        /// The message.
+        input: Input,
+        /// Why.
+        why: String,
+    },
+}
+
+impl Ticket {
+    pub(super) fn new(session: Session, input: Input, receipt: Receipt, place: Arc<()>) -> Self {
+        Self { session, input, receipt, place: Some(place) }
+    }
+
+    /// The command it travels as: what a control channel knows it by.
+    pub fn receipt(&self) -> &Receipt {
+        &self.receipt
+    }
+
+    /// Waits until the message landed, started a turn, or came back. For as long as a turn waits for somebody, so does this.
+    ///
+    /// # Cancel safety
+    /// Safe until it is ready: ask again. A turn that it started is interrupted with its handle, like any other.
+    pub async fn delivered(&mut self) -> Delivered {
+        loop {
+            let why = match self.receipt.fate().await {
+                Fate::Applied => return self.done(Delivered::Landed),
+                Fate::Returned { reason } | Fate::Rejected { reason } => reason,
+                other => format!("{other:?}"),
+            };
+            match self.session.start(self.input.clone()) {
+                Ok(turn) => return self.done(Delivered::Started(turn)),
+                // Another message was quicker: this one follows that turn.
+                Err(StartError::Busy) => self.after_the_next().await,
+                Err(e) => {
+                    let input = self.input.clone();
+                    return self.done(Delivered::Returned { input, why: format!("{why}; {e}") });
+                }
+            }
+        }
+    }
+
+    fn done(&mut self, delivered: Delivered) -> Delivered {
+        self.place = None;
+        delivered
+    }
+
+    /// Waits for the end of the turn that runs, to try again then.
+    async fn after_the_next(&self) {
+        if let Some(running) = self.session.0.running() {
+            let mut outcome = running.outcome.clone();
+            // A leg that goes away without an outcome is over too.
+            let _ = outcome.wait_for(Option::is_some).await;
+        }
+        tokio::task::yield_now().await;
+    }
+}
