@@ -14,12 +14,13 @@ use turnwright::{
 use crate::{
     Global, Refusal,
     args::{CtlCommand, WaitArgs},
+    config::Config,
     exit, kept, output,
     view::printable,
 };
 
-pub(crate) async fn run(global: &Global, command: CtlCommand) -> Result<ExitCode, Refusal> {
-    let store = kept::needed(global)?;
+pub(crate) async fn run(global: &Global, config: &Config, command: CtlCommand) -> Result<ExitCode, Refusal> {
+    let store = kept::needed(global, config)?;
     match command {
         CtlCommand::Stop { session, reason, wait } => {
             send(global, &store, session, CommandBody::CancelTurn { reason }, wait).await

@@ -4,15 +4,16 @@ use std::{
     env, fs,
     path::{Path, PathBuf},
     process::ExitCode,
+    time::Duration,
 };
 
 use turnwright::{
-    AgentBuilder, ErrorInfo, Session, SessionId,
+    AgentBuilder, ErrorInfo, Session, SessionId, Sources,
     runtime::store::{SessionStore, StoreError},
-    store::SqliteStore,
+    store::{Retention, SqliteOptions, SqliteStore, Synchronous},
 };
 
-use crate::{Global, Refusal, args::StoreCommand, exit, output};
+use crate::{Global, Refusal, args::StoreCommand, config::Config, exit, output};
 
 /// What says that sessions are not kept.
 const NONE: &str = "none";
@@ -34,7 +35,7 @@ fn default_path() -> Option<PathBuf> {
 }
 
 /// Opens the file, if sessions are kept.
-pub(crate) fn open(global: &Global) -> Result<Option<SqliteStore>, Refusal> {
+pub(crate) fn open(global: &Global, config: &Config) -> Result<Option<SqliteStore>, Refusal> {
     let Some(path) = path(global) else { return Ok(None) };
     if global.store.is_none()
         && let Some(directory) = path.parent()
@@ -42,9 +43,29 @@ pub(crate) fn open(global: &Global) -> Result<Option<SqliteStore>, Refusal> {
         private_directory(directory)
             .map_err(|e| unusable(&format!("the directory {} cannot be made: {e}", directory.display())))?;
     }
-    let store = SqliteStore::open(&path).map_err(|e| unusable(&e.to_string()))?;
+    let store = SqliteStore::open_with(&path, options(config), Sources::default());
+    let store = store.map_err(|e| unusable(&e.to_string()))?;
     only_mine(&path);
     Ok(Some(store))
+}
+
+fn options(config: &Config) -> SqliteOptions {
+    let usual = SqliteOptions::default();
+    let retention = Retention {
+        events_per_session: config
+            .count("store.events_per_session")
+            .unwrap_or(usual.retention.events_per_session),
+        idle_sessions: config
+            .count("store.idle_days")
+            .map(|days| Duration::from_secs(u64::from(days) * 86_400)),
+        ..usual.retention
+    };
+    let synchronous = match config.text("store.synchronous") {
+        Some("full") => Synchronous::Full,
+        _ => usual.synchronous,
+    };
+    let busy_timeout = config.seconds("store.busy_seconds").unwrap_or(usual.busy_timeout);
+    SqliteOptions { synchronous, busy_timeout, retention, ..usual }
 }
 
 fn unusable(why: &str) -> Refusal {
@@ -76,8 +97,8 @@ fn only_mine(path: &Path) {
 fn only_mine(_: &Path) {}
 
 /// The file, for commands that mean nothing without one.
-pub(crate) fn needed(global: &Global) -> Result<SqliteStore, Refusal> {
-    open(global)?.ok_or_else(|| {
+pub(crate) fn needed(global: &Global, config: &Config) -> Result<SqliteStore, Refusal> {
+    open(global, config)?.ok_or_else(|| {
         Refusal::new("sessions are not kept, so there is nothing to look at")
             .hint("name the file with --store PATH or TURNWRIGHT_STORE")
     })
@@ -131,13 +152,31 @@ pub(crate) async fn settle(store: Option<&SqliteStore>) {
 }
 
 /// `store check`.
-pub(crate) async fn run(global: &Global, command: &StoreCommand) -> Result<ExitCode, Refusal> {
-    let StoreCommand::Check = command;
+pub(crate) async fn run(
+    global: &Global,
+    config: &Config,
+    command: &StoreCommand,
+) -> Result<ExitCode, Refusal> {
     let path = path(global).filter(|path| path.exists());
     let Some(path) = path else {
         return Err(Refusal::new("there is no store to check").hint("name its file with --store PATH"));
     };
-    let store = SqliteStore::open(&path).map_err(|e| Refusal::new(e.to_string()))?;
+    let store = SqliteStore::open_with(&path, options(config), Sources::default());
+    let store = store.map_err(|e| Refusal::new(e.to_string()))?;
+    if let StoreCommand::Sweep = command {
+        let swept = store.sweep().await.map_err(|e| failed(&e))?;
+        let text = match global.json {
+            true => format!(
+                "{}\n",
+                serde_json::json!({ "sessions": swept.sessions, "events": swept.events, "commands": swept.commands })
+            ),
+            false => format!(
+                "forgotten: {} sessions, {} events, {} commands\n",
+                swept.sessions, swept.events, swept.commands
+            ),
+        };
+        return Ok(output::print(&text, global.color));
+    }
     let report = store.check().await.map_err(|e| failed(&e))?;
     let text = match global.json {
         true => serde_json::to_string(&report).map_err(|e| Refusal::new(e.to_string()))? + "\n",

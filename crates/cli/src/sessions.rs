@@ -12,7 +12,9 @@ use turnwright::{
 use crate::{
     Global, Refusal,
     args::SessionsCommand,
-    chat, kept, output,
+    chat,
+    config::Config,
+    kept, output,
     view::{one_line, printable},
 };
 
@@ -21,8 +23,12 @@ const LONGEST: u64 = 1 << 30;
 /// Events and commands of one session that are shown at once.
 const MOST: usize = 10_000;
 
-pub(crate) async fn run(global: &Global, command: SessionsCommand) -> Result<ExitCode, Refusal> {
-    let store = kept::needed(global)?;
+pub(crate) async fn run(
+    global: &Global,
+    config: &Config,
+    command: SessionsCommand,
+) -> Result<ExitCode, Refusal> {
+    let store = kept::needed(global, config)?;
     let sources = Sources::default();
     let text = match command {
         SessionsCommand::List { limit, after } => list(global, &store, limit, after).await?,
