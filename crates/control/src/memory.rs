@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use turnwright_core::{BoxFuture, Clock, SessionId, Sources, clock::Instant};
+use turnwright_core::{BoxFuture, Clock, CommandId, SessionId, Sources, clock::Instant};
 
 use crate::{
     CommandType, ControlChannel, ControlCommand, ControlScope, Delivery, Receipt, SendError, Wakeup,
@@ -109,6 +109,10 @@ impl ControlChannel for InMemoryControlChannel {
     fn take(&self, scope: &ControlScope, types: &[CommandType]) -> Vec<Delivery> {
         let taken = self.locked(|inner, now| inner.take(scope, types, now));
         taken.into_iter().map(Waiting::deliver).collect()
+    }
+
+    fn queued(&self, session: &SessionId) -> Vec<CommandId> {
+        self.locked(|inner, now| inner.queued(session, now))
     }
 
     fn wakeup(&self, session: &SessionId) -> Wakeup {

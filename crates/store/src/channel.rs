@@ -238,6 +238,11 @@ impl ControlChannel for SqliteChannel {
         taken.into_iter().map(|one| self.deliver(one)).collect()
     }
 
+    fn queued(&self, session: &SessionId) -> Vec<CommandId> {
+        let all = self.claimed.lock();
+        all.get(session).into_iter().flatten().map(|claimed| claimed.command.id).collect()
+    }
+
     fn wakeup(&self, session: &SessionId) -> Wakeup {
         let wakeup = self.listeners.watch(session);
         self.shared.poller().needed();
