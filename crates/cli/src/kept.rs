@@ -9,7 +9,7 @@ use std::{
 use turnwright::{
     AgentBuilder, ErrorInfo, Session, SessionId,
     runtime::store::{SessionStore, StoreError},
-    store::SqliteStore,
+    store::{CheckReport, Fault, OpenError, SqliteStore},
 };
 
 use crate::{Global, Refusal, args::StoreCommand, exit, output};
@@ -83,6 +83,21 @@ pub(crate) fn needed(global: &Global) -> Result<SqliteStore, Refusal> {
     })
 }
 
+/// Whether nothing was ever kept where sessions are kept by default.
+pub(crate) fn is_unused(global: &Global) -> bool {
+    global.store.is_none() && path(global).is_some_and(|path| !path.exists())
+}
+
+/// The file, for commands about a session that must be there: none is made.
+pub(crate) fn existing(global: &Global) -> Result<SqliteStore, Refusal> {
+    if let Some(path) = path(global).filter(|path| !path.exists()) {
+        let refusal =
+            Refusal::new(format!("no session is kept in {}: there is no such file", path.display()));
+        return Err(refusal.hint("name the file with --store PATH or TURNWRIGHT_STORE"));
+    }
+    needed(global)
+}
+
 /// An agent that keeps its sessions there, and takes commands from there.
 pub(crate) fn keep(agent: AgentBuilder, store: Option<&SqliteStore>) -> AgentBuilder {
     match store {
@@ -137,8 +152,18 @@ pub(crate) async fn run(global: &Global, command: &StoreCommand) -> Result<ExitC
     let Some(path) = path else {
         return Err(Refusal::new("there is no store to check").hint("name its file with --store PATH"));
     };
-    let store = SqliteStore::open(&path).map_err(|e| Refusal::new(e.to_string()))?;
-    let report = store.check().await.map_err(|e| failed(&e))?;
+    let checked = match SqliteStore::open(&path) {
+        Ok(store) => store.check().await,
+        Err(OpenError { why, .. }) => Err(why),
+    };
+    let report = match checked {
+        Ok(report) => report,
+        // The file itself is the fault.
+        Err(StoreError::Corrupt { what, why }) => {
+            CheckReport { faults: vec![Fault { what, why }], ..CheckReport::default() }
+        }
+        Err(e) => return Err(Refusal::new(format!("{} cannot be checked: {e}", path.display()))),
+    };
     let text = match global.json {
         true => serde_json::to_string(&report).map_err(|e| Refusal::new(e.to_string()))? + "\n",
         false => {
