@@ -687,3 +687,35 @@ async fn fault_i8_a_question_that_a_failure_answered_is_not_asked_again_by_a_dra
     let ran = read(&session, session.resume().unwrap()).await;
     assert_eq!(ran.result().content, "done");
 }
+
+#[tokio::test(start_paused = true)]
+async fn the_deadline_of_a_tool_is_the_least_of_three_and_asked_for_at_each_call() {
+    let limit = turnwright_interceptor::builtin::ToolTimeoutLimit::new(Duration::from_secs(5));
+    let slow = |name: &str| {
+        tool(name, "", async |_ctx, _: serde_json::Value| {
+            tokio::time::sleep(Duration::from_secs(60)).await;
+            Ok("done".to_owned())
+        })
+    };
+    let changed = limit.clone();
+    let change = tool("change", "", move |_: ToolContext, _: serde_json::Value| {
+        changed.set(Duration::from_secs(100));
+        async { Ok::<_, ToolError>("changed".to_owned()) }
+    });
+    let call = |name: &str| Reply::new().call(name, name, "{}").finish();
+    let agent = agent([call("a"), call("change"), call("b"), call("c"), Reply::new().text("ok").finish()])
+        .tool(slow("a"))
+        .tool(change)
+        .tool(slow("b"))
+        .tool(slow("c").timeout(Duration::from_secs(7)))
+        .tool_timeout(Duration::from_secs(50))
+        .tool_timeout_limit(limit)
+        .build()
+        .unwrap();
+    let ran = run(&agent, "hi").await;
+    let took: Vec<_> =
+        ran.messages.iter().flat_map(|m| m.tool_results()).map(|r| r.content.clone()).collect();
+    for (n, seconds) in [(0, "5"), (2, "50"), (3, "7")] {
+        assert!(took[n].contains(seconds), "{}", took[n]);
+    }
+}

@@ -1,13 +1,23 @@
 //! From options to an agent.
 
+use std::{
+    num::{NonZeroU32, NonZeroUsize},
+    path::Path,
+};
+
 use turnwright::{
-    Agent, AgentBuilder, Limits, ModelHandle, core::BudgetLimits, runtime::approval::Policies,
+    Agent, AgentBuilder, Limits, ModelHandle,
+    core::BudgetLimits,
+    interceptor,
+    interceptor::builtin::{Cache, CircuitBreaker, Fallback, RateLimit, Retry, ToolTimeoutLimit},
+    runtime::approval::{ApprovalBatch, ArgumentMatcher, OnDenial, Policies},
     store::SqliteStore,
 };
 
 use crate::{
     approval,
-    args::AgentArgs,
+    args::{AgentArgs, ProviderName},
+    config::Config,
     kept, provider,
     refusal::Refusal,
     tape::Tape,
@@ -20,29 +30,154 @@ const INSTRUCTIONS: &str = "You help a person at a terminal. With your tools you
     change. Look before you answer what the files can tell. Paths are relative to the tool root. Answer in plain text, briefly.";
 
 /// The agent these options describe.
-pub(crate) fn build(args: &AgentArgs, tape: &Tape, store: Option<&SqliteStore>) -> Result<Agent, Refusal> {
-    finish(kept::keep(builder(args, provider::model(args, tape)?)?, store))
+pub(crate) fn build(
+    args: &AgentArgs,
+    config: &Config,
+    tape: &Tape,
+    store: Option<&SqliteStore>,
+) -> Result<Agent, Refusal> {
+    let agent = builder(args, config, provider::model(args, tape)?)?;
+    let models = fallbacks(args, config, tape)?;
+    let agent =
+        if models.is_empty() { agent } else { agent.interceptor(interceptor!(Fallback::new(models))) };
+    finish(kept::keep(layers(agent, config), store))
+}
+
+/// What is wrong with a configuration that only building an agent finds out.
+pub(crate) fn check(config: Config) -> Result<(), Refusal> {
+    let root = config.text("tools.root").unwrap_or(".").to_owned();
+    policies(&[], &config, root.as_ref()).map(drop)
 }
 
 /// An agent with this model, and everything else as these options say.
-pub(crate) fn builder(args: &AgentArgs, model: ModelHandle) -> Result<AgentBuilder, Refusal> {
+pub(crate) fn builder(
+    args: &AgentArgs,
+    config: &Config,
+    model: ModelHandle,
+) -> Result<AgentBuilder, Refusal> {
     let asks = approval::asked_about(&args.allow)?;
-    let policies = asks.into_iter().fold(Policies::new(), Policies::ask);
     let workspace = workspace(args)?;
-    let limits = Limits { iterations: args.max_iterations, ..Limits::default() };
-    let agent = Agent::builder("turnwright", model).instructions(INSTRUCTIONS).limits(limits);
+    let policies = policies(&asks, config, &args.tool_root)?;
+    let usual = Limits::default();
+    let limits = Limits {
+        iterations: args.max_iterations,
+        attempts: config.count("limits.attempts").unwrap_or(usual.attempts),
+        ..usual
+    };
     let budget = BudgetLimits {
         tokens: args.budget_tokens,
         cost_micros: args.budget_cost,
         tool_calls: args.budget_tool_calls,
+        time: config.seconds("limits.time_seconds"),
         ..BudgetLimits::default()
     };
-    let agent = agent.budget(budget);
-    let agent = match args.deadline {
-        Some(deadline) => agent.deadline(deadline),
-        None => agent,
+    let mut agent = Agent::builder("turnwright", model)
+        .instructions(config.text("agent.instructions").unwrap_or(INSTRUCTIONS))
+        .limits(limits)
+        .budget(budget)
+        .gate(policies);
+    if let Some(deadline) = args.deadline {
+        agent = agent.deadline(deadline);
+    }
+    if let Some(limit) = config.seconds("safety.turn.tool_timeout_seconds") {
+        agent = agent.tool_timeout_limit(ToolTimeoutLimit::new(limit));
+    }
+    if let Some(lease) = config.seconds("store.lease_seconds") {
+        agent = agent.lease(lease);
+    }
+    if config.text("approvals.batch") == Some("atomic") {
+        agent = agent.approval_batch(ApprovalBatch::Atomic);
+    }
+    if config.text("approvals.on_denial") == Some("cancel_turn") {
+        agent = agent.on_denial(OnDenial::CancelTurn);
+    }
+    Ok(with_gated_tools(with_tools(agent, &workspace), &workspace))
+}
+
+/// Who is asked about what.
+fn policies(asks: &[&str], config: &Config, root: &Path) -> Result<Policies, Refusal> {
+    let mut policies = asks.iter().fold(Policies::new(), |policies, tool| policies.ask(*tool));
+    let allowed = config.texts("approvals.allowed_paths");
+    if !allowed.is_empty() {
+        let below = |path: &String| root.join(path).to_string_lossy().into_owned();
+        let matcher =
+            ArgumentMatcher::below(allowed.iter().map(below)).and_then(|matcher| matcher.base(root));
+        let matcher = matcher.map_err(|e| config.refuse("approvals.allowed_paths", &e.to_string()))?;
+        for tool in ["write_file", "edit_file"].into_iter().filter(|tool| asks.contains(tool)) {
+            policies = policies.inside(tool, matcher.clone());
+        }
+    }
+    for (key, never) in [("approvals.ask", false), ("approvals.never", true)] {
+        for tool in config.texts(key) {
+            if !tools::NAMES.contains(&tool.as_str()) {
+                return Err(config
+                    .refuse(key, &format!("there is no tool {tool:?}"))
+                    .hint(format!("the tools are: {}", tools::NAMES.join(", "))));
+            }
+            policies = match never {
+                true => policies.never(tool, "the configuration forbids this tool"),
+                false => policies.ask(tool),
+            };
+        }
+    }
+    Ok(match config.seconds("approvals.expires_seconds") {
+        Some(time) => policies.expires_after(time),
+        None => policies,
+    })
+}
+
+/// The models to ask when one fails.
+fn fallbacks(args: &AgentArgs, config: &Config, tape: &Tape) -> Result<Vec<ModelHandle>, Refusal> {
+    let open = |named: &String| {
+        let provider = named.split_once('/').and_then(|(provider, model)| {
+            Some((<ProviderName as clap::ValueEnum>::from_str(provider, false).ok()?, model))
+        });
+        let opened = match provider {
+            // A server of its own is not that of the other provider.
+            Some((provider, model)) if provider != args.provider => {
+                let args = AgentArgs { base_url: None, provider, ..args.clone() };
+                provider.open(&args, model, tape)
+            }
+            Some((provider, model)) => provider.open(args, model, tape),
+            None => args.provider.open(args, named, tape),
+        };
+        opened.map(|opened| opened.model).map_err(|refusal| {
+            config
+                .refuse("agent.fallback", &format!("{named}: {}", refusal.message))
+                .hint(refusal.hint.unwrap_or_default())
+        })
     };
-    Ok(with_gated_tools(with_tools(agent, &workspace), &workspace).gate(policies))
+    config.texts("agent.fallback").iter().map(open).collect()
+}
+
+/// The layers the configuration names: a cache outermost, then what repeats, then what holds back.
+fn layers(agent: AgentBuilder, config: &Config) -> AgentBuilder {
+    let at_least_one = |name: &str| config.count(name).and_then(NonZeroU32::new);
+    let mut agent = agent;
+    if let Some(entries) = at_least_one("interceptors.cache.entries") {
+        let entries = NonZeroUsize::try_from(entries).unwrap_or(NonZeroUsize::MAX);
+        agent = agent.interceptor(interceptor!(Cache::new(entries, Cache::DEFAULT_BYTES)));
+    }
+    if let Some(attempts) = config.count("interceptors.retry.attempts").filter(|attempts| *attempts > 1) {
+        let retry = Retry::new(attempts);
+        let backoff = config.seconds("interceptors.retry.backoff_seconds").unwrap_or(Retry::DEFAULT_BACKOFF);
+        agent = agent
+            .interceptor(interceptor!(retry.backoff(backoff, Retry::DEFAULT_LONGEST_BACKOFF.max(backoff))));
+    }
+    if let Some(failures) = at_least_one("interceptors.circuit_breaker.failures") {
+        let open = config.seconds("interceptors.circuit_breaker.open_seconds");
+        let open = open.unwrap_or(CircuitBreaker::DEFAULT_OPEN_FOR);
+        agent = agent.interceptor(interceptor!(CircuitBreaker::new(failures, open)));
+    }
+    let (minute, at_once) = (
+        at_least_one("interceptors.rate_limit.requests_per_minute"),
+        at_least_one("interceptors.rate_limit.concurrent"),
+    );
+    if minute.is_some() || at_once.is_some() {
+        let limit = minute.into_iter().fold(RateLimit::new(), RateLimit::requests_per_minute);
+        agent = agent.interceptor(interceptor!(at_once.into_iter().fold(limit, RateLimit::concurrent)));
+    }
+    agent
 }
 
 /// Adds the read-only tools.

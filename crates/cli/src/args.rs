@@ -55,6 +55,9 @@ pub(crate) struct Global {
     /// can read the conversations.
     #[arg(long, global = true, value_name = "PATH", env = "TURNWRIGHT_STORE")]
     pub(crate) store: Option<PathBuf>,
+    /// The configuration; ./turnwright.toml where there is one. The environment and the command line win over it.
+    #[arg(long, global = true, value_name = "FILE", env = "TURNWRIGHT_CONFIG")]
+    pub(crate) config: Option<PathBuf>,
 }
 
 /// When to use colour.
@@ -104,6 +107,9 @@ pub(crate) enum Command {
     /// Check the file sessions are kept in.
     #[command(subcommand)]
     Store(StoreCommand),
+    /// Check the configuration, or show what counts and where it comes from.
+    #[command(subcommand)]
+    Config(ConfigCommand),
     /// Show what an agent with these options has: tools, interceptors, hooks, limits. Asks no model and needs none.
     #[command(after_help = after_help())]
     Plan(PlanArgs),
@@ -321,13 +327,30 @@ pub(crate) struct WaitArgs {
 }
 
 #[derive(Debug, Subcommand)]
+pub(crate) enum ConfigCommand {
+    /// Read a file, and tell everything that is wrong with it, with line and key. Exits with 2 when there is something.
+    Check {
+        /// The file; by default the one that would be used.
+        file: Option<PathBuf>,
+    },
+    /// Show every key, its value and where that comes from: an option, the environment, the file, or what is built in.
+    Show {
+        #[command(flatten)]
+        agent: Box<AgentArgs>,
+    },
+}
+
+#[derive(Debug, Subcommand)]
 pub(crate) enum StoreCommand {
     /// Read everything, and name what cannot be read. Exits with 1 when there is something.
     Check,
+    /// Forget what is too old or too much, as `store.idle_days` and `store.events_per_session` say. Sessions with an open
+    /// turn stay.
+    Sweep,
 }
 
 /// What an agent is made of.
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Agent options")]
 pub(crate) struct AgentArgs {
     /// Which API to speak.
@@ -381,7 +404,7 @@ pub(crate) struct AgentArgs {
 }
 
 /// The key of the provider where no variable holds it, and whom to trust.
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 pub(crate) struct KeyArgs {
     /// The file the key is in, read for each call. It wins over a variable.
     #[arg(long, value_name = "FILE", env = "TURNWRIGHT_API_KEY_FILE", conflicts_with = "api_key_command")]
@@ -395,7 +418,7 @@ pub(crate) struct KeyArgs {
 }
 
 /// How long a provider may take.
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Timeouts of a model call")]
 pub(crate) struct TimeoutArgs {
     /// To connect; 10 by default.

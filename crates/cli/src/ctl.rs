@@ -14,12 +14,13 @@ use turnwright::{
 use crate::{
     Global, Refusal,
     args::{CtlCommand, WaitArgs},
+    config::Config,
     exit, kept, output,
     view::printable,
 };
 
-pub(crate) async fn run(global: &Global, command: CtlCommand) -> Result<ExitCode, Refusal> {
-    let store = kept::existing(global)?;
+pub(crate) async fn run(global: &Global, config: &Config, command: CtlCommand) -> Result<ExitCode, Refusal> {
+    let store = kept::existing(global, config)?;
     match command {
         CtlCommand::Stop { session, reason, wait } => {
             send(global, &store, session, CommandBody::CancelTurn { reason }, wait).await
@@ -87,8 +88,11 @@ async fn send(
         None if is_message && status == SessionStatus::Running => {
             ("accepted: it waits for the turn, or the next one".into(), 0)
         }
-        None if is_message => {
+        None if is_message && status == SessionStatus::Idle => {
             (format!("accepted: no process runs session {id} now; its next turn reads it"), 0)
+        }
+        None if is_message => {
+            (format!("accepted: no process runs session {id} now; its turn reads it once it is resumed"), 0)
         }
         None => ("accepted, but nobody has taken it yet".into(), exit::FAILED),
     };

@@ -4,15 +4,16 @@ use std::{
     env, fs,
     path::{Path, PathBuf},
     process::ExitCode,
+    time::Duration,
 };
 
 use turnwright::{
-    AgentBuilder, ErrorInfo, Session, SessionId,
+    AgentBuilder, ErrorInfo, Session, SessionId, Sources,
     runtime::store::{SessionStore, StoreError},
-    store::{CheckReport, Fault, OpenError, SqliteStore},
+    store::{CheckReport, Fault, OpenError, Retention, SqliteOptions, SqliteStore, Synchronous},
 };
 
-use crate::{Global, Refusal, args::StoreCommand, exit, output};
+use crate::{Global, Refusal, args::StoreCommand, config::Config, exit, output};
 
 /// What says that sessions are not kept.
 const NONE: &str = "none";
@@ -34,7 +35,7 @@ fn default_path() -> Option<PathBuf> {
 }
 
 /// Opens the file, if sessions are kept.
-pub(crate) fn open(global: &Global) -> Result<Option<SqliteStore>, Refusal> {
+pub(crate) fn open(global: &Global, config: &Config) -> Result<Option<SqliteStore>, Refusal> {
     let Some(path) = path(global) else { return Ok(None) };
     if global.store.is_none()
         && let Some(directory) = path.parent()
@@ -42,9 +43,29 @@ pub(crate) fn open(global: &Global) -> Result<Option<SqliteStore>, Refusal> {
         private_directory(directory)
             .map_err(|e| unusable(&format!("the directory {} cannot be made: {e}", directory.display())))?;
     }
-    let store = SqliteStore::open(&path).map_err(|e| unusable(&e.to_string()))?;
+    let store = SqliteStore::open_with(&path, options(config), Sources::default());
+    let store = store.map_err(|e| unusable(&e.to_string()))?;
     only_mine(&path);
     Ok(Some(store))
+}
+
+fn options(config: &Config) -> SqliteOptions {
+    let usual = SqliteOptions::default();
+    let retention = Retention {
+        events_per_session: config
+            .count("store.events_per_session")
+            .unwrap_or(usual.retention.events_per_session),
+        idle_sessions: config
+            .count("store.idle_days")
+            .map(|days| Duration::from_secs(u64::from(days) * 86_400)),
+        ..usual.retention
+    };
+    let synchronous = match config.text("store.synchronous") {
+        Some("full") => Synchronous::Full,
+        _ => usual.synchronous,
+    };
+    let busy_timeout = config.seconds("store.busy_seconds").unwrap_or(usual.busy_timeout);
+    SqliteOptions { synchronous, busy_timeout, retention, ..usual }
 }
 
 fn unusable(why: &str) -> Refusal {
@@ -76,8 +97,8 @@ fn only_mine(path: &Path) {
 fn only_mine(_: &Path) {}
 
 /// The file, for commands that mean nothing without one.
-pub(crate) fn needed(global: &Global) -> Result<SqliteStore, Refusal> {
-    open(global)?.ok_or_else(|| {
+pub(crate) fn needed(global: &Global, config: &Config) -> Result<SqliteStore, Refusal> {
+    open(global, config)?.ok_or_else(|| {
         Refusal::new("sessions are not kept, so there is nothing to look at")
             .hint("name the file with --store PATH or TURNWRIGHT_STORE")
     })
@@ -89,13 +110,13 @@ pub(crate) fn is_unused(global: &Global) -> bool {
 }
 
 /// The file, for commands about a session that must be there: none is made.
-pub(crate) fn existing(global: &Global) -> Result<SqliteStore, Refusal> {
+pub(crate) fn existing(global: &Global, config: &Config) -> Result<SqliteStore, Refusal> {
     if let Some(path) = path(global).filter(|path| !path.exists()) {
         let refusal =
             Refusal::new(format!("no session is kept in {}: there is no such file", path.display()));
         return Err(refusal.hint("name the file with --store PATH or TURNWRIGHT_STORE"));
     }
-    needed(global)
+    needed(global, config)
 }
 
 /// An agent that keeps its sessions there, and takes commands from there.
@@ -146,23 +167,41 @@ pub(crate) async fn settle(store: Option<&SqliteStore>) {
 }
 
 /// `store check`.
-pub(crate) async fn run(global: &Global, command: &StoreCommand) -> Result<ExitCode, Refusal> {
-    let StoreCommand::Check = command;
+pub(crate) async fn run(
+    global: &Global,
+    config: &Config,
+    command: &StoreCommand,
+) -> Result<ExitCode, Refusal> {
     let path = path(global).filter(|path| path.exists());
     let Some(path) = path else {
         return Err(Refusal::new("there is no store to check").hint("name its file with --store PATH"));
     };
-    let checked = match SqliteStore::open(&path) {
+    let opened = SqliteStore::open_with(&path, options(config), Sources::default());
+    if let (Ok(store), StoreCommand::Sweep) = (&opened, command) {
+        let swept = store.sweep().await.map_err(|e| failed(&e))?;
+        let text = match global.json {
+            true => format!(
+                "{}\n",
+                serde_json::json!({ "sessions": swept.sessions, "events": swept.events, "commands": swept.commands })
+            ),
+            false => format!(
+                "forgotten: {} sessions, {} events, {} commands\n",
+                swept.sessions, swept.events, swept.commands
+            ),
+        };
+        return Ok(output::print(&text, global.color));
+    }
+    let checked = match opened {
         Ok(store) => store.check().await,
         Err(OpenError { why, .. }) => Err(why),
     };
-    let report = match checked {
-        Ok(report) => report,
+    let report = match (checked, command) {
+        (Ok(report), _) => report,
         // The file itself is the fault.
-        Err(StoreError::Corrupt { what, why }) => {
+        (Err(StoreError::Corrupt { what, why }), StoreCommand::Check) => {
             CheckReport { faults: vec![Fault { what, why }], ..CheckReport::default() }
         }
-        Err(e) => return Err(Refusal::new(format!("{} cannot be checked: {e}", path.display()))),
+        (Err(e), _) => return Err(Refusal::new(format!("the store {} cannot be read: {e}", path.display()))),
     };
     let text = match global.json {
         true => serde_json::to_string(&report).map_err(|e| Refusal::new(e.to_string()))? + "\n",

@@ -4,6 +4,7 @@ mod agent;
 mod approval;
 mod args;
 mod chat;
+mod config;
 mod ctl;
 mod decode;
 mod demo;
@@ -26,22 +27,38 @@ mod watch;
 
 use std::{
     env,
+    ffi::OsString,
     io::{self, IsTerminal},
     process::ExitCode,
 };
 
-use clap::{CommandFactory, Parser, error::ErrorKind};
+use clap::{ArgMatches, CommandFactory, FromArgMatches, error::ErrorKind};
 
 use crate::{
-    args::{Cli, Command, Global},
+    args::{Cli, Command, ConfigCommand, Global},
+    config::Config,
     output::Output,
     refusal::Refusal,
     tape::Tape,
 };
 
 fn main() -> ExitCode {
-    let Cli { global, command } = Cli::parse();
-    match dispatch(&global, command) {
+    let (config, broken) = match config::find() {
+        Ok(config) => (config, None),
+        Err(refusal) => (Config::default(), Some(refusal)),
+    };
+    let parse = |words: Vec<OsString>| {
+        let matches = config.as_defaults(Cli::command()).get_matches_from(words);
+        let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|e| e.exit());
+        (cli, matches)
+    };
+    let (Cli { global, command }, matches) = parse(env::args_os().collect());
+    // Told once it is known how: `--help` and mistakes of the command line come first.
+    let done = match (broken, &command) {
+        (Some(refusal), command) if !is_config_check(command.as_ref()) => Err(refusal),
+        _ => dispatch(&global, command, &config, &matches, &parse),
+    };
+    match done {
         Ok(code) => code,
         Err(refusal) => {
             output::refuse(&refusal, global.color);
@@ -50,42 +67,73 @@ fn main() -> ExitCode {
     }
 }
 
-fn dispatch(global: &Global, command: Option<Command>) -> Result<ExitCode, Refusal> {
+/// It tells for itself what is wrong with which file.
+fn is_config_check(command: Option<&Command>) -> bool {
+    matches!(command, Some(Command::Config(ConfigCommand::Check { .. })))
+}
+
+type Parse<'a> = &'a dyn Fn(Vec<OsString>) -> (Cli, ArgMatches);
+
+fn dispatch(
+    global: &Global,
+    command: Option<Command>,
+    config: &Config,
+    matches: &ArgMatches,
+    parse: Parse<'_>,
+) -> Result<ExitCode, Refusal> {
     match command {
         Some(Command::Run(args)) => {
             // What may be wrong is found out before any runtime starts and while Ctrl-C still ends the program.
             let prompt = run::prompt(args.prompt)?;
             let tape = Tape::open(&args.agent)?;
-            let store = kept::open(global)?;
-            let agent = agent::build(&args.agent, &tape, store.as_ref())?;
+            let store = kept::open(global, config)?;
+            let agent = agent::build(&args.agent, config, &tape, store.as_ref())?;
             let code = block_on(run::turn(global, agent, store.as_ref(), args.session, prompt))?;
             Ok(tape.end(code, global.color))
         }
         Some(Command::Chat(args)) => {
             let tape = Tape::open(&args.agent)?;
-            let store = kept::open(global)?;
-            let agent = agent::build(&args.agent, &tape, store.as_ref())?;
+            let store = kept::open(global, config)?;
+            let agent = agent::build(&args.agent, config, &tape, store.as_ref())?;
             let code = block_on(chat::run(global, agent, store.as_ref(), &args))?;
             Ok(tape.end(code, global.color))
         }
         Some(Command::Resume(args)) => {
-            let store = kept::needed(global)?;
+            let store = kept::existing(global, config)?;
             let tape = Tape::open(&args.agent)?;
-            let agent = agent::build(&args.agent, &tape, Some(&store))?;
+            let agent = agent::build(&args.agent, config, &tape, Some(&store))?;
             let code = block_on(resume::run(global, agent, &store, &args))?;
             Ok(tape.end(code, global.color))
         }
-        Some(Command::Sessions(command)) => block_on(sessions::run(global, command)),
-        Some(Command::Ctl(command)) => block_on(ctl::run(global, command)),
-        Some(Command::Store(command)) => block_on(kept::run(global, &command)),
+        Some(Command::Sessions(command)) => block_on(sessions::run(global, config, command)),
+        Some(Command::Ctl(command)) => block_on(ctl::run(global, config, command)),
+        Some(Command::Store(command)) => block_on(kept::run(global, config, &command)),
         Some(Command::Decode(args)) => decode::run(global, &args),
-        Some(Command::Plan(args)) => plan::show(global, &args.agent),
+        Some(Command::Config(ConfigCommand::Check { file })) => {
+            let config = match &file {
+                Some(file) => config::check(file)?,
+                None => config::find()?,
+            };
+            agent::check(config.clone())?;
+            let text = match &config.path {
+                Some(path) => format!("{}: nothing is wrong\n", path.display()),
+                None => "there is no configuration file; everything is as it is built in\n".into(),
+            };
+            Ok(output::print(&text, global.color))
+        }
+        Some(Command::Config(ConfigCommand::Show { .. })) => {
+            let options =
+                matches.subcommand().and_then(|(_, config)| config.subcommand()).map(|(_, show)| show);
+            let text = config::show(config, options.unwrap_or(matches), global.json);
+            Ok(output::print(&text, global.color))
+        }
+        Some(Command::Plan(args)) => plan::show(global, &args.agent, config),
         Some(Command::Doctor(args)) => block_on(doctor::examine(global, &args.agent)),
-        None if !provider::is_configured() => block_on(demo::run(global)),
+        None if !provider::is_configured(config) => block_on(demo::run(global)),
         None if io::stdin().is_terminal() && io::stdout().is_terminal() => {
             // Whatever was given is for every command.
-            let Cli { global, command } = Cli::parse_from(env::args_os().chain(["chat".into()]));
-            dispatch(&global, command)
+            let (Cli { global, command }, matches) = parse(env::args_os().chain(["chat".into()]).collect());
+            dispatch(&global, command, config, &matches, parse)
         }
         None => {
             let message = "a command is needed: a provider is configured, so there is nothing to demonstrate, and `chat` \

@@ -6,7 +6,8 @@ use serde::Serialize;
 use turnwright::{ChatClient, ModelHandle, Plan};
 
 use crate::{
-    Global, Refusal, agent, approval, args::AgentArgs, output, provider, tape::Tape, view::printable,
+    Global, Refusal, agent, approval, args::AgentArgs, config::Config, output, provider, tape::Tape,
+    view::printable,
 };
 
 /// What stands in place of a model.
@@ -22,11 +23,11 @@ struct PlanJson<'a> {
 }
 
 /// Shows it.
-pub(crate) fn show(global: &Global, args: &AgentArgs) -> Result<ExitCode, Refusal> {
+pub(crate) fn show(global: &Global, args: &AgentArgs, config: &Config) -> Result<ExitCode, Refusal> {
     let asks = approval::asked_about(&args.allow)?;
     let is_configured = provider::has_provider(args) && provider::model_name(args).is_some();
     let model = if is_configured { provider::model(args, &Tape::Live)? } else { nobody()? };
-    let mut plan = agent::finish(agent::builder(args, model)?)?.plan();
+    let mut plan = agent::finish(agent::builder(args, config, model)?)?.plan();
     if !is_configured {
         plan.model = NO_MODEL.into();
     }

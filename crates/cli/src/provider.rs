@@ -9,6 +9,7 @@ use turnwright::{
 
 use crate::{
     args::{AgentArgs, ProviderName, TimeoutArgs},
+    config::Config,
     refusal::Refusal,
     tape::Tape,
 };
@@ -105,7 +106,10 @@ impl Variables {
 }
 
 /// Whether a model could be asked, were a command given.
-pub(crate) fn is_configured() -> bool {
+pub(crate) fn is_configured(config: &Config) -> bool {
+    if ["agent.provider", "agent.base_url", "agent.model"].iter().any(|key| config.get(key).is_some()) {
+        return true;
+    }
     let named = var("TURNWRIGHT_PROVIDER")
         .and_then(|name| <ProviderName as clap::ValueEnum>::from_str(&name, true).ok());
     let variables = named.unwrap_or(ProviderName::Openai).variables();

@@ -12,7 +12,9 @@ use turnwright::{
 use crate::{
     Global, Refusal,
     args::SessionsCommand,
-    chat, kept, output,
+    chat,
+    config::Config,
+    kept, output,
     view::{one_line, printable},
 };
 
@@ -24,15 +26,19 @@ const PAGE: usize = 1_000;
 const MOST_COMMANDS: usize = 10_000;
 const NO_SESSIONS: &str = "no sessions\n";
 
-pub(crate) async fn run(global: &Global, command: SessionsCommand) -> Result<ExitCode, Refusal> {
+pub(crate) async fn run(
+    global: &Global,
+    config: &Config,
+    command: SessionsCommand,
+) -> Result<ExitCode, Refusal> {
     let store = match &command {
         // The only one that may make the file.
-        SessionsCommand::Import { .. } => kept::needed(global)?,
+        SessionsCommand::Import { .. } => kept::needed(global, config)?,
         SessionsCommand::List { .. } if kept::is_unused(global) => {
             let text = if global.json { "" } else { NO_SESSIONS };
             return Ok(output::print(text, global.color));
         }
-        _ => kept::existing(global)?,
+        _ => kept::existing(global, config)?,
     };
     let sources = Sources::default();
     let text = match command {

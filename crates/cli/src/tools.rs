@@ -27,6 +27,10 @@ pub(crate) use time::current_time;
 pub(crate) use workspace::Workspace;
 pub(crate) use write_file::write_file;
 
+/// All of them.
+pub(crate) const NAMES: [&str; 7] =
+    ["read_file", "list_dir", "search", "current_time", "write_file", "edit_file", "shell"];
+
 /// The tools that change something. Each call of one waits for a person.
 pub(crate) const GATED: [&str; 3] = ["write_file", "edit_file", "shell"];
 

@@ -3,6 +3,7 @@
 
 use std::{fs, path::Path, time::Duration};
 
+use tokio::io::{AsyncBufReadExt, BufReader};
 use turnwright_testkit::provider::{Fault, ProviderServer, Reply};
 
 use crate::{
@@ -30,20 +31,20 @@ fn chat(server: &ProviderServer, root: &Path) -> Terminal {
 
 /// What was shown is kept, and the next leg knows it.
 #[test]
-fn fault_n_a_run_that_is_killed_in_mid_answer_is_resumed() {
+fn fault_r5_77_a_run_that_is_killed_in_mid_answer_is_resumed() {
     run(async {
         let first = Reply::new().text("I think ").text("of something").fault(Fault::Stall { after: 3 });
         let (server, root) = (server([first, Reply::new().text("Here I am again.")]).await, directory());
         let mut running = asking(&root, &server, "run", &["--session", "s1", "think", "--json"]);
         running.env("TURNWRIGHT_TIMEOUT_IDLE", "50").env("TURNWRIGHT_TIMEOUT_TOTAL", "50");
-        let running = running.spawn().unwrap();
-        // Until the answer is in the journal; all but the last tenth of a second of it is promised.
-        server.wait_for_requests(1).await;
-        tokio::time::sleep(Duration::from_millis(600)).await;
+        let mut running = running.spawn().unwrap();
+        let mut lines = BufReader::new(running.stdout.take().unwrap()).lines();
+        while !lines.next_line().await.unwrap().unwrap().contains("of something") {}
+        // All but the last quarter of a second of what is shown outlives the process.
+        tokio::time::sleep(Duration::from_secs(1)).await;
         assert_eq!(status(&root).await, "running");
         send("-KILL", &running.id().unwrap().to_string());
-        let killed = running.wait_with_output().await.unwrap();
-        assert!(stdout(&killed).contains("of something"), "{}", stdout(&killed));
+        running.wait().await.unwrap();
         assert_eq!(status(&root).await, "interrupted");
         let again = done(asking(&root, &server, "run", &["--session", "s1", "hi"])).await;
         assert_eq!(again.status.code(), Some(2), "{}", stderr(&again));
@@ -57,9 +58,9 @@ fn fault_n_a_run_that_is_killed_in_mid_answer_is_resumed() {
     });
 }
 
-/// `fault_n`: nobody knows whether the command took effect. It does not run twice, and the model is told.
+/// Nobody knows whether the command took effect. It does not run twice, and the model is told.
 #[test]
-fn a_run_that_is_killed_in_a_tool_reports_the_call_in_doubt() {
+fn fault_n10_r5_78_a_run_that_is_killed_in_a_tool_reports_the_call_in_doubt() {
     run(async {
         let call = Reply::new().tool_call("c1", "shell", r#"{"command":"echo x >> out; sleep 1"}"#);
         let (server, root) = (server([call, Reply::new().text("I looked.")]).await, directory());
@@ -119,7 +120,7 @@ fn a_question_is_asked_once_whatever_other_sessions_do() {
     });
 }
 
-/// `fault_l`: one of the two goes on with the turn, and the other one can go on with the session.
+/// `fault_n8`, `fault_r5_73`: one of the two goes on with the turn, and the other one can go on with the session.
 #[test]
 fn a_turn_that_is_resumed_elsewhere_while_a_chat_asks_goes_on_once() {
     run(async {

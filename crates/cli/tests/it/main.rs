@@ -8,6 +8,7 @@
 
 mod allow;
 mod chat;
+mod config;
 mod decode;
 mod demo;
 mod doctor;

@@ -84,6 +84,26 @@ fn what_is_said_to_a_session_that_nobody_runs_waits_for_its_next_turn() {
 }
 
 #[test]
+fn fault_l4_what_is_said_while_a_call_waits_is_read_once_the_turn_goes_on() {
+    run(async {
+        let (server, root) = waits([Reply::new().text("Well."), Reply::new().text("Left it is.")]).await;
+        for words in ["go left", "and hurry"] {
+            let said = done(kept(&root, &["ctl", "say", "s1", words])).await;
+            assert_eq!(said.status.code(), Some(0), "{}", stderr(&said));
+            assert!(stdout(&said).contains("its turn reads it once it is resumed"), "{}", stdout(&said));
+        }
+        let resumed = done(asking(&root, &server, "resume", &["s1", "--approve", "all"])).await;
+        assert_eq!(resumed.status.code(), Some(0), "{}", stderr(&resumed));
+        assert!(stdout(&resumed).ends_with("Left it is.\n"), "{}", stdout(&resumed));
+        let last = server.requests()[2].json()["messages"].to_string();
+        let at = |words: &str| last.find(words).unwrap_or_else(|| panic!("{words}: {last}"));
+        assert!(at("go left") < at("and hurry"), "{last}");
+        let commands = json(&done(kept(&root, &["sessions", "show", "s1", "--commands"])).await);
+        assert!(commands.iter().all(|row| row["fate"]["fate"] == "applied"), "{commands:?}");
+    });
+}
+
+#[test]
 fn looking_makes_no_file() {
     run(async {
         let root = directory();

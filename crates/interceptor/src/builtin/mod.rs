@@ -19,4 +19,4 @@ pub use llm_cancel::LlmCancel;
 pub use rate_limit::RateLimit;
 pub use retry::Retry;
 pub use tool_result_limit::ToolResultLimit;
-pub use tool_timeout::ToolTimeout;
+pub use tool_timeout::{ToolTimeout, ToolTimeoutLimit};

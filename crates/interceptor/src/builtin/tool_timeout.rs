@@ -2,7 +2,10 @@
 
 use std::{
     fmt::{self, Write},
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
     time::Duration,
 };
 
@@ -19,6 +22,31 @@ use crate::{Around, Exit, Next, scope};
 pub struct ToolTimeout {
     default: Duration,
     of_tool: Arc<OfTool>,
+}
+
+/// A deadline for all tools that may be changed while they run: each call asks for it. Clones are the same deadline.
+#[derive(Debug, Clone)]
+pub struct ToolTimeoutLimit(Arc<AtomicU64>);
+
+impl ToolTimeoutLimit {
+    /// This deadline; a longer one than some 500,000 years is that.
+    pub fn new(limit: Duration) -> Self {
+        Self(Arc::new(AtomicU64::new(millis(limit))))
+    }
+
+    /// Calls from now on have this one.
+    pub fn set(&self, limit: Duration) {
+        self.0.store(millis(limit), Relaxed);
+    }
+
+    /// The deadline now.
+    pub fn get(&self) -> Duration {
+        Duration::from_millis(self.0.load(Relaxed))
+    }
+}
+
+fn millis(limit: Duration) -> u64 {
+    u64::try_from(limit.as_millis()).unwrap_or(u64::MAX).max(1)
 }
 
 type OfTool = dyn Fn(&str) -> Option<Duration> + Send + Sync;

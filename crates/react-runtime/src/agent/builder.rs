@@ -13,7 +13,7 @@ use turnwright_core::{Budget, BudgetLimits, Sources};
 use turnwright_hook::{HookRunner, HookSpec};
 use turnwright_interceptor::{
     Chain, Interceptors, LayerSpec,
-    builtin::{ControlDrain, LlmCancel, ToolResultLimit, ToolTimeout},
+    builtin::{ControlDrain, LlmCancel, ToolResultLimit, ToolTimeout, ToolTimeoutLimit},
     interceptor,
 };
 use turnwright_llm_stream::{LlmRequest, ModelHandle, prices::Prices};
@@ -80,6 +80,7 @@ pub struct AgentBuilder {
     within: Option<Budget>,
     prices: Prices,
     tool_timeout: Duration,
+    tool_timeout_limit: Option<ToolTimeoutLimit>,
     tool_idle_timeout: Option<Duration>,
     on_tool_failure: OnToolFailure,
     approval_batch: ApprovalBatch,
@@ -119,6 +120,7 @@ impl AgentBuilder {
             within: None,
             prices: Prices::built_in().clone(),
             tool_timeout: ToolTimeout::DEFAULT,
+            tool_timeout_limit: None,
             tool_idle_timeout: None,
             on_tool_failure: OnToolFailure::default(),
             approval_batch: ApprovalBatch::default(),
@@ -219,6 +221,13 @@ impl AgentBuilder {
     /// How long a tool call may take. 540 s by default; a tool's own limit counts when it is shorter.
     pub fn tool_timeout(mut self, timeout: Duration) -> Self {
         self.tool_timeout = timeout;
+        self
+    }
+
+    /// A deadline of the whole configuration, asked for at each call: of the tool's own, the agent's and this one the least
+    /// counts. It may be changed while turns run.
+    pub fn tool_timeout_limit(mut self, limit: ToolTimeoutLimit) -> Self {
+        self.tool_timeout_limit = Some(limit);
         self
     }
 
@@ -360,7 +369,11 @@ impl AgentBuilder {
         let fingerprint = ToolFingerprint::of(definitions.iter().map(|d| &**d));
         let own: BTreeMap<String, Duration> =
             definitions.iter().filter_map(|d| Some((d.name.clone(), d.timeout?))).collect();
-        let deadline = ToolTimeout::new(self.tool_timeout).per_tool(move |tool| own.get(tool).copied());
+        let shared = self.tool_timeout_limit;
+        let least = move |tool: &str| {
+            own.get(tool).copied().into_iter().chain(shared.as_ref().map(ToolTimeoutLimit::get)).min()
+        };
+        let deadline = ToolTimeout::new(self.tool_timeout).per_tool(least);
         let tool_deadline = Chain::default();
         tool_deadline.register(deadline).keep();
         self.request.tools = definitions.into();

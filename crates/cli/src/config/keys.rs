@@ -1,0 +1,211 @@
+//! Every key, in one table: what it is called, what it may be, what it means.
+
+/// What a value may be.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Kind {
+    Text,
+    Texts,
+    /// A whole number, at least 1.
+    Count,
+    /// A number of seconds, more than none.
+    Seconds,
+    Dollars,
+    /// One of these words.
+    OneOf(&'static [&'static str]),
+}
+
+impl Kind {
+    /// As a mistake says it.
+    pub(crate) fn wanted(self) -> String {
+        match self {
+            Self::Text => "a text in quotes".into(),
+            Self::Texts => "a list of texts".into(),
+            Self::Count => "a whole number, at least 1".into(),
+            Self::Seconds => "a number of seconds, more than 0".into(),
+            Self::Dollars => "an amount in dollars, more than 0".into(),
+            Self::OneOf(words) => format!("one of {}", words.map_quoted()),
+        }
+    }
+}
+
+trait Quoted {
+    fn map_quoted(&self) -> String;
+}
+
+impl Quoted for [&str] {
+    fn map_quoted(&self) -> String {
+        self.iter().map(|word| format!("{word:?}")).collect::<Vec<_>>().join(", ")
+    }
+}
+
+/// A key.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Key {
+    pub(crate) name: &'static str,
+    pub(crate) kind: Kind,
+    /// The option of the command line that says the same.
+    pub(crate) option: Option<&'static str>,
+    pub(crate) default: &'static str,
+    pub(crate) meaning: &'static str,
+}
+
+const fn key(name: &'static str, kind: Kind, default: &'static str, meaning: &'static str) -> Key {
+    Key { name, kind, option: None, default, meaning }
+}
+
+const fn option(
+    name: &'static str,
+    option: &'static str,
+    kind: Kind,
+    default: &'static str,
+    meaning: &'static str,
+) -> Key {
+    Key { name, kind, option: Some(option), default, meaning }
+}
+
+const PROVIDERS: &[&str] = &["openai", "openai-responses", "anthropic", "gemini", "ollama", "bedrock"];
+
+/// All of them, by name.
+pub(crate) const KEYS: &[Key] = &[
+    option("agent.base_url", "base_url", Kind::Text, "the provider's own", "the server that is asked"),
+    key(
+        "agent.fallback",
+        Kind::Texts,
+        "none",
+        "models to ask, in this order, when one fails before it showed anything: `MODEL`, or `PROVIDER/MODEL`",
+    ),
+    key("agent.instructions", Kind::Text, "those of the program", "what the model is told about its task"),
+    option("agent.model", "model", Kind::Text, "none", "the model, by the provider's name for it"),
+    option("agent.provider", "provider", Kind::OneOf(PROVIDERS), "openai", "the API that is spoken"),
+    key(
+        "approvals.allowed_paths",
+        Kind::Texts,
+        "none",
+        "directories below which `write_file` and `edit_file` run without asking; relative ones lie below the tool root",
+    ),
+    key("approvals.ask", Kind::Texts, "none", "tools that are asked about, beside those that always are"),
+    key(
+        "approvals.batch",
+        Kind::OneOf(&["independent", "atomic"]),
+        "independent",
+        "whether calls of one answer wait and fall together",
+    ),
+    key(
+        "approvals.expires_seconds",
+        Kind::Seconds,
+        "never",
+        "after this an unanswered question counts as denied",
+    ),
+    key("approvals.never", Kind::Texts, "none", "tools that never run, without asking"),
+    key(
+        "approvals.on_denial",
+        Kind::OneOf(&["tell_model", "cancel_turn"]),
+        "tell_model",
+        "what a denial means to the turn",
+    ),
+    key(
+        "interceptors.cache.entries",
+        Kind::Count,
+        "no cache",
+        "answers that are kept in memory, and given again to equal requests",
+    ),
+    key(
+        "interceptors.circuit_breaker.failures",
+        Kind::Count,
+        "no breaker",
+        "failures in a row after which a model is not asked for a while",
+    ),
+    key("interceptors.circuit_breaker.open_seconds", Kind::Seconds, "30", "how long it is not asked"),
+    key("interceptors.rate_limit.concurrent", Kind::Count, "no limit", "model calls at once"),
+    key("interceptors.rate_limit.requests_per_minute", Kind::Count, "no limit", "model calls a minute"),
+    key(
+        "interceptors.retry.attempts",
+        Kind::Count,
+        "1",
+        "how often a model call that failed in passing is made in all",
+    ),
+    key(
+        "interceptors.retry.backoff_seconds",
+        Kind::Seconds,
+        "0.5",
+        "the wait before the second attempt; it doubles",
+    ),
+    key("limits.attempts", Kind::Count, "3", "attempts of a turn"),
+    option("limits.cost_usd", "budget_cost", Kind::Dollars, "none", "what a turn may cost"),
+    option("limits.deadline_seconds", "deadline", Kind::Seconds, "3600", "how long a leg of a turn may take"),
+    option("limits.iterations", "max_iterations", Kind::Count, "10", "model calls of an attempt"),
+    key(
+        "limits.time_seconds",
+        Kind::Seconds,
+        "none",
+        "how long a turn may run over all its legs; waiting for a person does not count",
+    ),
+    option("limits.tokens", "budget_tokens", Kind::Count, "none", "tokens a turn may use, in and out"),
+    option("limits.tool_calls", "budget_tool_calls", Kind::Count, "none", "tool calls of a turn"),
+    key(
+        "safety.turn.tool_timeout_seconds",
+        Kind::Seconds,
+        "540",
+        "how long a tool call may take; of the tool's own limit and this one the least counts, at each call",
+    ),
+    key("store.busy_seconds", Kind::Seconds, "5", "how long to wait for another process that writes"),
+    key("store.events_per_session", Kind::Count, "10000", "recorded events that a sweep leaves of a session"),
+    key(
+        "store.idle_days",
+        Kind::Count,
+        "for ever",
+        "days after which a sweep forgets a session without an open turn",
+    ),
+    key("store.lease_seconds", Kind::Seconds, "30", "how long a session stays taken when its process hangs"),
+    option(
+        "store.path",
+        "store",
+        Kind::Text,
+        "below the state directory",
+        "the file sessions are kept in; `none` keeps them in memory",
+    ),
+    key(
+        "store.synchronous",
+        Kind::OneOf(&["normal", "full"]),
+        "normal",
+        "whether each commit waits for the disk",
+    ),
+    option("timeouts.connect_seconds", "timeout_connect", Kind::Seconds, "10", "to connect to the provider"),
+    option(
+        "timeouts.first_byte_seconds",
+        "timeout_first_byte",
+        Kind::Seconds,
+        "120",
+        "to the first byte of an answer",
+    ),
+    option("timeouts.idle_seconds", "timeout_idle", Kind::Seconds, "60", "between two bytes of an answer"),
+    option("timeouts.total_seconds", "timeout_total", Kind::Seconds, "600", "for a whole model call"),
+    option(
+        "tools.allow",
+        "allow",
+        Kind::Texts,
+        "none",
+        "tools that run without asking: `write_file`, `edit_file`, `shell`",
+    ),
+    option("tools.root", "tool_root", Kind::Text, ".", "the directory whose files the tools see"),
+];
+
+/// Tables that later versions have: a file that says something there is told so, and not ignored.
+pub(crate) const LATER: &[(&str, &str)] =
+    &[("tracing", "traces"), ("server", "the server"), ("hooks", "hooks of the program")];
+
+/// The key of this name.
+pub(crate) fn find(name: &str) -> Option<&'static Key> {
+    KEYS.iter().find(|key| key.name == name)
+}
+
+/// The name that was meant, perhaps.
+pub(crate) fn nearest(name: &str) -> Option<&'static str> {
+    let last = |name: &str| name.rsplit('.').next().unwrap_or_default().to_owned();
+    let distance = |key: &Key| {
+        strsim::damerau_levenshtein(name, key.name)
+            .min(2 + strsim::damerau_levenshtein(&last(name), &last(key.name)))
+    };
+    let best = KEYS.iter().min_by_key(|key| distance(key))?;
+    (distance(best) <= 4).then_some(best.name)
+}

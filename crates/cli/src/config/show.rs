@@ -1,0 +1,48 @@
+//! What counts, and where it comes from.
+
+use clap::{ArgMatches, parser::ValueSource};
+use serde_json::{Map, Value as Json, json};
+
+use super::{Config, KEYS};
+use crate::view::printable;
+
+/// Every key with its value and its source, for people or as one JSON object. There are no secrets among them.
+pub(crate) fn show(config: &Config, options: &ArgMatches, as_json: bool) -> String {
+    let mut rows = Vec::new();
+    for key in KEYS {
+        let said = key.option.and_then(|option| {
+            let source = match options.value_source(option)? {
+                ValueSource::CommandLine => format!("--{}", option.replace('_', "-")),
+                ValueSource::EnvVariable => format!("TURNWRIGHT_{}", option.to_uppercase()),
+                _ => return None,
+            };
+            let words = options.get_raw(option)?.map(|word| word.to_string_lossy().into_owned());
+            Some((words.collect::<Vec<_>>().join(","), source))
+        });
+        let row = match (said, config.get(key.name)) {
+            (Some((value, source)), _) => (value, source),
+            (None, Some((value, line))) => {
+                let path = config.path.as_deref().map(|path| path.display().to_string()).unwrap_or_default();
+                (value.to_string(), format!("{path}:{line}"))
+            }
+            (None, None) => (key.default.to_owned(), "default".to_owned()),
+        };
+        rows.push((key, row));
+    }
+    if as_json {
+        let all: Map<String, Json> = rows
+            .into_iter()
+            .map(|(key, (value, source))| {
+                let row = json!({ "value": value, "source": source, "meaning": key.meaning });
+                (key.name.to_owned(), row)
+            })
+            .collect();
+        return format!("{}\n", Json::Object(all));
+    }
+    let widest = rows.iter().map(|(key, _)| key.name.len()).max().unwrap_or_default();
+    let lines = rows.iter().map(|(key, (value, source))| {
+        let name = key.name;
+        format!("{name:widest$}  {value}  ({source})\n")
+    });
+    printable(&lines.collect::<String>()).into_owned()
+}

@@ -1,0 +1,129 @@
+//! `turnwright.toml`: mistakes with their place, what wins, and that what it says takes effect.
+
+use std::fs;
+
+use serde_json::Value;
+use turnwright_testkit::provider::Reply;
+
+use crate::support::{ask, directory, events, run, server, stderr, stdout, turnwright};
+
+#[test]
+fn every_mistake_is_told_with_line_column_and_key() {
+    run(async {
+        let root = directory();
+        let text = "[agent]\nmodle = \"m\"\nmodel = 7\n\n[limits]\niterations = 0\ntokens = \"many\"\n\n[approvals]\nbatch = \"both\"\n\n[tracing]\notlp = \"x\"\n";
+        fs::write(root.join("wrong.toml"), text).unwrap();
+        let output =
+            turnwright(&["config", "check", "wrong.toml"]).current_dir(&root).output().await.unwrap();
+        assert_eq!(output.status.code(), Some(2));
+        let notes = stderr(&output);
+        for wanted in [
+            "wrong.toml:2:1: agent.modle: there is no such key; did you mean agent.model?",
+            "  modle = \"m\"",
+            "wrong.toml:3:9: agent.model: it wants a text in quotes, and there is the number 7",
+            "wrong.toml:6:14: limits.iterations: it wants a whole number, at least 1, and there is the number 0",
+            "wrong.toml:7:10: limits.tokens: it wants a whole number, at least 1, and there is the text \"many\"",
+            "wrong.toml:10:9: approvals.batch: it wants one of \"independent\", \"atomic\"",
+            "wrong.toml:12:2: tracing: traces cannot be configured in this version",
+        ] {
+            assert!(notes.contains(wanted), "{wanted}\n---\n{notes}");
+        }
+        fs::write(root.join("broken.toml"), "[agent\nmodel = 1").unwrap();
+        let output =
+            turnwright(&["config", "check", "broken.toml"]).current_dir(&root).output().await.unwrap();
+        assert!(stderr(&output).contains("broken.toml:1:"), "{}", stderr(&output));
+        fs::write(root.join("twice.toml"), "[agent]\nmodel = \"a\"\nmodel = \"b\"\n").unwrap();
+        let output =
+            turnwright(&["config", "check", "twice.toml"]).current_dir(&root).output().await.unwrap();
+        assert!(stderr(&output).contains("twice.toml:3:"), "{}", stderr(&output));
+        fs::write(root.join("tool.toml"), "[approvals]\nnever = [\"rm\"]\n").unwrap();
+        let output = turnwright(&["config", "check", "tool.toml"]).current_dir(&root).output().await.unwrap();
+        assert!(
+            stderr(&output).contains("tool.toml:2: approvals.never: there is no tool \"rm\""),
+            "{}",
+            stderr(&output)
+        );
+        let output =
+            turnwright(&["--config", "nowhere.toml", "plan"]).current_dir(&root).output().await.unwrap();
+        assert_eq!(output.status.code(), Some(2));
+        assert!(stderr(&output).contains("nowhere.toml cannot be read"), "{}", stderr(&output));
+        let output = turnwright(&["--config", "wrong.toml", "config", "check", "/dev/null"])
+            .current_dir(&root)
+            .output()
+            .await
+            .unwrap();
+        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    });
+}
+
+#[test]
+fn the_command_line_wins_over_the_environment_and_that_over_the_file() {
+    run(async {
+        let root = directory();
+        fs::write(
+            root.join("turnwright.toml"),
+            "[agent]\nmodel = \"of-file\"\n[limits]\niterations = 4\ndeadline_seconds = 7\n",
+        )
+        .unwrap();
+        let mut command = turnwright(&["config", "show", "--json", "--max-iterations", "6"]);
+        let output =
+            command.current_dir(&root).env("TURNWRIGHT_MODEL", "of-environment").output().await.unwrap();
+        let shown: Value = serde_json::from_str(&stdout(&output)).unwrap();
+        let row = |key: &str| {
+            (
+                shown[key]["value"].as_str().unwrap().to_owned(),
+                shown[key]["source"].as_str().unwrap().to_owned(),
+            )
+        };
+        let pair = |value: &str, source: &str| (value.to_owned(), source.to_owned());
+        assert_eq!(row("agent.model"), pair("of-environment", "TURNWRIGHT_MODEL"));
+        assert_eq!(row("limits.iterations"), pair("6", "--max-iterations"));
+        assert_eq!(row("limits.deadline_seconds"), pair("7", "turnwright.toml:5"));
+        assert_eq!(row("agent.provider"), pair("openai", "default"));
+        let text = stdout(&turnwright(&["config", "show"]).current_dir(&root).output().await.unwrap());
+        assert!(text.contains("agent.model") && text.contains("of-file  (turnwright.toml:2)"), "{text}");
+    });
+}
+
+#[test]
+fn what_the_file_says_takes_effect() {
+    run(async {
+        let (root, call) = (directory(), |path: &str| {
+            let arguments = format!(r#"{{"path":"{path}","content":"b"}}"#);
+            Reply::new().tool_call("w1", "write_file", &arguments)
+        });
+        fs::create_dir_all(root.join("docs")).unwrap();
+        let file = "[agent]\nmodel = \"of-file\"\n[approvals]\nallowed_paths = [\"docs\"]\nnever = [\"shell\"]\n[limits]\ntool_calls = 2\n[store]\npath = \"s.db\"\n";
+        fs::write(root.join("turnwright.toml"), file).unwrap();
+        let shell = Reply::new().tool_call("s1", "shell", r#"{"command":"touch x"}"#);
+        let script = [call("docs/a.txt"), shell, call("b.txt")];
+        let server = server(script).await;
+        let mut command = ask(&server, &["--session", "s1", "--json", "write"]);
+        let output = command.env_remove("TURNWRIGHT_MODEL").current_dir(&root).output().await.unwrap();
+        let events = events(&stdout(&output));
+        assert_eq!(output.status.code(), Some(3), "{}", stderr(&output));
+        assert!(root.join("docs/a.txt").exists(), "inside, nobody is asked");
+        assert!(!root.join("x").exists() && !root.join("b.txt").exists());
+        assert!(stdout(&output).contains("the configuration forbids this tool"));
+        assert_eq!(events.last().unwrap()["pending"].as_array().unwrap().len(), 1, "outside, somebody is");
+        assert!(root.join("s.db").exists());
+        let asked = &server.requests()[0];
+        assert!(format!("{asked:?}").contains("of-file"), "{asked:?}");
+    });
+}
+
+#[test]
+fn a_retry_of_the_file_asks_again() {
+    run(async {
+        let root = directory();
+        fs::write(
+            root.join("turnwright.toml"),
+            "[interceptors.retry]\nattempts = 2\nbackoff_seconds = 0.01\n",
+        )
+        .unwrap();
+        let busy = Reply::new().fault(turnwright_testkit::provider::Fault::ServerError);
+        let server = server([busy, Reply::new().text("Here.")]).await;
+        let output = ask(&server, &["hi"]).current_dir(&root).output().await.unwrap();
+        assert_eq!(stdout(&output), "Here.\n", "{}", stderr(&output));
+    });
+}
