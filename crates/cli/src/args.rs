@@ -298,7 +298,7 @@ pub(crate) enum CtlCommand {
         /// The calls; all that wait by default.
         calls: Vec<String>,
         /// Who decides.
-        #[arg(long, value_name = "NAME", default_value = "user")]
+        #[arg(long, value_name = "NAME", default_value = "user", env = "TURNWRIGHT_ACTOR")]
         actor: String,
     },
     /// Do not let calls run that wait for a decision.
@@ -311,7 +311,7 @@ pub(crate) enum CtlCommand {
         #[arg(long, value_name = "TEXT")]
         reason: Option<String>,
         /// Who decides.
-        #[arg(long, value_name = "NAME", default_value = "user")]
+        #[arg(long, value_name = "NAME", default_value = "user", env = "TURNWRIGHT_ACTOR")]
         actor: String,
     },
 }
@@ -319,10 +319,10 @@ pub(crate) enum CtlCommand {
 #[derive(Debug, Clone, Args)]
 pub(crate) struct WaitArgs {
     /// Who asks; the turn's last event says so.
-    #[arg(long, value_name = "NAME", default_value = "user")]
+    #[arg(long, value_name = "NAME", default_value = "user", env = "TURNWRIGHT_ACTOR")]
     pub(crate) actor: String,
     /// How long to wait for what becomes of it.
-    #[arg(long, value_name = "SECONDS", value_parser = seconds, default_value = "10")]
+    #[arg(long, value_name = "SECONDS", value_parser = seconds, default_value = "10", env = "TURNWRIGHT_WAIT")]
     pub(crate) wait: Duration,
 }
 
