@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use tally::Tally;
 
 use crate::process::{capture, cargo, run, succeeds, tee};
-use crate::{deny, layering, tidy, workspace};
+use crate::{deny, layering, model, tidy, workspace};
 
 struct Step {
     name: &'static str,
@@ -41,6 +41,11 @@ const STEPS: &[Step] = &[
     Step { name: "clippy", what: "no warning, all targets and features", run: clippy },
     Step { name: "features", what: "the facade compiles without its default features", run: features },
     Step { name: "test", what: "unit, integration and doc tests, all features", run: test },
+    Step {
+        name: "model",
+        what: "every interleaving of what threads share",
+        run: |_| model::check().map(|()| Outcome::Passed(String::new())),
+    },
     Step { name: "doc", what: "the documentation builds without a warning", run: doc },
     Step {
         name: "deny",

@@ -7,6 +7,7 @@ mod deny;
 mod fuzz;
 mod layering;
 mod live;
+mod model;
 mod process;
 mod source;
 mod tidy;
@@ -20,6 +21,7 @@ Usage: cargo xtask COMMAND
 Commands:
   bench       what things cost, as ratios within one run; `cargo xtask bench --help`
   ci          everything that must hold before a change lands; `cargo xtask ci --help`
+  model       every interleaving of what threads share, by a model checker
   fuzz        any input against the stream's decoders, for a time; `cargo xtask fuzz --help`
   layering    who may use whom: edges, forbidden crates, vendor names
                 --print   print the ALLOWED rows that match the manifests
@@ -43,6 +45,7 @@ fn main() -> ExitCode {
         ["layering"] => report("layering", layering::check()),
         ["layering", "--print"] => report("layering", layering::print_allowed().map(|()| Report::default())),
         ["live", rest @ ..] => live::main(rest),
+        ["model"] => model::main(),
         ["tidy"] => report("tidy", tidy::check()),
         [] => usage("a command is missing"),
         other => usage(&format!("unknown command `{}`", other.join(" "))),

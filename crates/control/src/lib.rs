@@ -15,6 +15,7 @@ mod drain;
 mod error;
 mod memory;
 mod receipt;
+mod sync;
 mod validate;
 
 pub use channel::{Ack, ControlChannel, Delivery, SendError, Wakeup};

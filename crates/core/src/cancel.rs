@@ -4,13 +4,12 @@
 //! always stored before its token fires, so that whoever wakes finds it. A caller's own token has no cause to store: the
 //! first who asks fixes one that says so.
 
-use std::{
-    fmt,
-    sync::{Arc, OnceLock},
-};
+use std::{fmt, sync::Arc};
 
 use serde::{Deserialize, Serialize};
 use tokio_util::sync::{CancellationToken, WaitForCancellationFuture};
+
+use crate::sync::OnceLock;
 
 /// What kind of cancel it was.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -210,5 +209,53 @@ mod tests {
         let token = CancelToken::new();
         token.cancel(CancelCause::requested("me").reason("enough"));
         assert_eq!(token.child().cancelled().await.to_string(), "cancelled by me: enough");
+    }
+}
+
+/// Every interleaving of a few threads; run by `cargo xtask model`.
+#[cfg(all(test, turnwright_model))]
+mod model {
+    use shuttle::{check_dfs, future::block_on, thread};
+
+    use super::*;
+
+    #[test]
+    fn whoever_wakes_finds_the_one_cause_that_counts() {
+        check_dfs(
+            || {
+                let token = CancelToken::new();
+                let waits = token.child();
+                let waiter = thread::spawn(move || block_on(waits.cancelled()));
+                let cancel = |actor: &'static str| {
+                    let token = token.clone();
+                    thread::spawn(move || token.cancel(CancelCause::requested(actor)))
+                };
+                let (a, b) = (cancel("a"), cancel("b"));
+                let seen = waiter.join().unwrap();
+                let (a, b) = (a.join().unwrap(), b.join().unwrap());
+                assert!(a != b, "one of them counts: {a} {b}");
+                let counts = if a { "a" } else { "b" };
+                assert_eq!((seen.actor.as_str(), token.cause().unwrap().actor.as_str()), (counts, counts));
+            },
+            None,
+        );
+    }
+
+    #[test]
+    fn a_token_that_is_asked_after_the_last_await_stops_the_effect_or_the_cancel_was_later() {
+        check_dfs(
+            || {
+                let token = CancelToken::new();
+                let canceller = {
+                    let token = token.clone();
+                    thread::spawn(move || token.cancel(CancelCause::requested("a")))
+                };
+                // What the runtime does before a side effect: ask, then act in the same step.
+                let acted = token.cause().is_none();
+                canceller.join().unwrap();
+                assert!(token.cause().is_some(), "it is level-triggered: {acted}");
+            },
+            None,
+        );
     }
 }

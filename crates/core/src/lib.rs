@@ -31,6 +31,7 @@ pub mod message;
 pub mod panic;
 pub mod result;
 pub mod state;
+mod sync;
 pub mod tool;
 pub mod usage;
 

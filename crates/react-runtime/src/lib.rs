@@ -27,6 +27,7 @@ mod queue;
 mod session;
 pub mod snapshot;
 pub mod store;
+mod sync;
 pub mod tool;
 mod typed;
 

@@ -9,11 +9,12 @@ use std::{
     task::{Context, Poll},
 };
 
-use futures::task::AtomicWaker;
-use parking_lot::Mutex;
 use turnwright_core::{SessionId, Timestamp, TurnId, panic::panic_text};
 
-use crate::event::{TurnEvent, TurnEventKind};
+use crate::{
+    event::{TurnEvent, TurnEventKind},
+    sync::{AtomicWaker, Mutex},
+};
 
 /// Unread events a reader may leave behind.
 pub const MAX_UNREAD_EVENTS: usize = 8_192;
@@ -232,5 +233,58 @@ mod tests {
         q.detach();
         q.push(Timestamp::UNIX_EPOCH, text("b"));
         assert!(drain(&q).is_empty());
+    }
+}
+
+/// Every interleaving of a few threads; run by `cargo xtask model`.
+#[cfg(all(test, turnwright_model))]
+mod model {
+    use std::{future::poll_fn, sync::Arc};
+
+    use shuttle::{check_dfs, check_random, future::block_on, thread};
+    use turnwright_core::{LegOutcome, Sources, TokenUsage};
+
+    use super::*;
+    use crate::event::TurnFinished;
+
+    fn text(text: &str) -> TurnEventKind {
+        TurnEventKind::TextDelta { text: text.into() }
+    }
+
+    fn last() -> TurnEventKind {
+        let end = TurnFinished::of(&LegOutcome::Drained, String::new(), TokenUsage::UNKNOWN, 0);
+        TurnEventKind::TurnFinished(Box::new(end))
+    }
+
+    fn a_writer_and_a_reader() {
+        let sources = Sources::default();
+        let queue = Arc::new(EventQueue::new(sources.session_id(), sources.id()));
+        let writer = {
+            let queue = queue.clone();
+            thread::spawn(move || {
+                for kind in [text("a"), text("b"), last(), text("late")] {
+                    queue.push(Timestamp::UNIX_EPOCH, kind);
+                    queue.wake();
+                }
+            })
+        };
+        let (mut read, mut seq, mut ends) = (String::new(), 0, 0);
+        while let Some(event) = block_on(poll_fn(|cx| queue.poll_next(cx))) {
+            seq += 1;
+            assert_eq!(event.seq, seq, "no gap");
+            match event.kind {
+                TurnEventKind::TextDelta { text } => read.push_str(&text),
+                _ => ends += 1,
+            }
+        }
+        writer.join().unwrap();
+        assert_eq!((read.as_str(), ends), ("ab", 1));
+    }
+
+    /// All of them are too many: the first ones, and random ones.
+    #[test]
+    fn the_reader_gets_every_byte_in_order_and_the_end_and_misses_no_wakeup() {
+        check_dfs(a_writer_and_a_reader, Some(20_000));
+        check_random(a_writer_and_a_reader, 5_000);
     }
 }

@@ -22,7 +22,7 @@ use std::{
     pin::pin,
     sync::{
         Arc,
-        atomic::{AtomicBool, AtomicU8, Ordering::SeqCst},
+        atomic::{AtomicBool, Ordering::SeqCst},
     },
     time::Duration,
 };
@@ -45,6 +45,7 @@ use crate::{
     machine::{Fed, Step, Stop},
     session::SessionInner,
     snapshot::TurnSnapshot,
+    sync::AtomicU8,
     typed::AnswerCheck,
 };
 
@@ -294,5 +295,32 @@ impl LegRt {
     fn say_end(&self, outcome: &LegOutcome) {
         self.ledger.with(|leg| leg.finish(outcome));
         self.outcome.send_replace(Some(outcome.clone()));
+    }
+}
+
+/// Every interleaving of a few threads; run by `cargo xtask model`.
+#[cfg(all(test, turnwright_model))]
+mod spawned_model {
+    use std::sync::Arc;
+
+    use shuttle::{check_dfs, thread};
+
+    use super::Spawned;
+
+    #[test]
+    fn a_leg_that_is_dropped_while_it_is_accepted_has_its_last_words_once() {
+        check_dfs(
+            || {
+                let spawned = Arc::new(Spawned::default());
+                let dropped = {
+                    let spawned = spawned.clone();
+                    thread::spawn(move || spawned.drop_future())
+                };
+                let told_by_who_started = spawned.accept();
+                let told_by_the_future = dropped.join().unwrap();
+                assert!(told_by_who_started != told_by_the_future);
+            },
+            None,
+        );
     }
 }
