@@ -5,12 +5,14 @@ use std::sync::{
     atomic::{AtomicUsize, Ordering::SeqCst},
 };
 
-use turnwright_core::{CallId, Decision, SessionId, Sources, Timestamp, history};
+use turnwright_core::{
+    CallId, Decision, Message, Part, Role, SessionId, Sources, Timestamp, ToolCall, history,
+};
 use turnwright_react_runtime::{
     Agent, DecideError, Session,
     gate::AskFor,
     store::{
-        MemoryStore, SessionStore,
+        MemoryStore, SessionCommit, SessionStore,
         ops::{SessionOpError, decide, export, fork, import},
     },
     tool::{ToolContext, ToolError, tool},
@@ -181,10 +183,43 @@ async fn fault_c20_k11_what_is_exported_comes_back_and_nothing_else_does() {
     assert_eq!(import(document.replacen("I ask", "I tell", 1)).await, SessionOpError::Checksum);
     let newer = document.replacen(r#""turnwright_session":1"#, r#""turnwright_session":2"#, 1);
     assert_eq!(import(newer).await, SessionOpError::Newer { found: 2, known: 1 });
-    let e = import(document.replacen(r#""messages""#, r#""massages""#, 1)).await;
-    assert!(e.to_string().contains("messages"), "{e}");
-    assert!(matches!(import(document[..document.len() / 2].to_owned()).await, SessionOpError::Malformed(_)));
+    let zero = document.replacen(r#""turnwright_session":1"#, r#""turnwright_session":0"#, 1);
+    let broken = [
+        (zero, "turnwright_session: there never was a version 0"),
+        (document.replacen(r#""messages""#, r#""massages""#, 1), "the document: unknown field `massages`"),
+        (document.replacen(r#""turn":"#, r#""tern":"#, 1), "the document: unknown field `tern`"),
+        (document.replacen(r#""role":"assistant""#, r#""role":"nobody""#, 1), "messages[1]: unknown variant"),
+        (document.replacen(r#""session":"s""#, r#""session":"a b""#, 1), "session: invalid session id"),
+        (document[..document.len() / 2].to_owned(), "the document: EOF"),
+        ("{}".into(), "the document: missing field `turnwright_session`"),
+    ];
+    for (text, words) in broken {
+        let e = import(text).await;
+        assert!(matches!(e, SessionOpError::Malformed { .. }) && e.to_string().contains(words), "{e}");
+    }
+    // How it is laid out does not matter.
+    let value: serde_json::Value = serde_json::from_str(&document).unwrap();
+    let pretty = serde_json::to_string_pretty(&value).unwrap();
+    turnwright_react_runtime::store::ops::import(&*elsewhere, &sources(), &pretty, Some(id("p")))
+        .await
+        .unwrap();
     assert!(elsewhere.load(&id("x")).await.unwrap().is_none());
     let unknown = export(&*store, &id("none")).await.unwrap_err();
     assert_eq!(unknown.to_string(), "there is no session none");
+}
+
+/// A store may hold what no turn of ours leaves; it does not spread.
+#[tokio::test]
+async fn a_history_with_an_open_call_and_no_turn_is_neither_forked_nor_imported() {
+    let store = MemoryStore::new();
+    let call = Part::ToolCall(ToolCall::new("a", "write", "{}"));
+    let messages = vec![Arc::new(Message::new(sources().id(), Role::Assistant, vec![call]))];
+    let commit = SessionCommit { messages, ..SessionCommit::new(id("s"), sources().id(), 0) };
+    store.commit(commit).await.unwrap();
+    let forked = fork(&store, &sources(), &id("s"), None, id("f")).await.unwrap_err();
+    assert!(matches!(forked, SessionOpError::Illegal(_)), "{forked}");
+    let document = export(&store, &id("s")).await.unwrap();
+    let imported = import(&store, &sources(), &document, Some(id("f"))).await.unwrap_err();
+    assert!(matches!(imported, SessionOpError::Illegal(_)), "{imported}");
+    assert_eq!(store.len(), 1);
 }

@@ -100,8 +100,8 @@ pub(crate) enum Command {
     Sessions(SessionsCommand),
     /// Tell the process that runs a session: stop, pause, steer, say; or decide about its calls: approve, deny.
     ///
-    /// Exits with 0 when it took effect, or waits for the next turn; with 1 when it did not. A message that nobody takes
-    /// waits; a stop or pause ends after five minutes.
+    /// Exits with 0 when it took effect, or is a message that waits; with 1 when it did not, or nobody took it in time. A
+    /// message that nobody takes waits for the next turn; a stop or pause ends by itself after five minutes.
     #[command(subcommand)]
     Ctl(CtlCommand),
     /// Check the file sessions are kept in.
@@ -186,14 +186,17 @@ pub(crate) struct ResumeArgs {
     #[arg(long, value_name = "CALL|all")]
     pub(crate) approve: Vec<String>,
     /// Do not let this call run, or with `all` every one that waits. Repeat it for more.
-    #[arg(long, value_name = "CALL|all")]
+    #[arg(long, value_name = "CALL|all", group = "ends")]
     pub(crate) deny: Vec<String>,
-    /// Why they are denied; the model is told.
-    #[arg(long, value_name = "TEXT", requires = "deny")]
+    /// Why they are denied; the model is told. With --cancel why it ends.
+    #[arg(long, value_name = "TEXT", requires = "ends")]
     pub(crate) reason: Option<String>,
     /// Let a call run with these arguments in place of its own: they are looked at again first.
     #[arg(long, value_name = "CALL=JSON")]
     pub(crate) edit: Vec<String>,
+    /// End the turn as cancelled in place of going on: no model is asked, and what was said stays.
+    #[arg(long, group = "ends", conflicts_with_all = ["approve", "deny", "edit"])]
+    pub(crate) cancel: bool,
     #[command(flatten)]
     pub(crate) agent: AgentArgs,
 }
@@ -295,7 +298,7 @@ pub(crate) enum CtlCommand {
         /// The calls; all that wait by default.
         calls: Vec<String>,
         /// Who decides.
-        #[arg(long, value_name = "NAME", default_value = "user")]
+        #[arg(long, value_name = "NAME", default_value = "user", env = "TURNWRIGHT_ACTOR")]
         actor: String,
     },
     /// Do not let calls run that wait for a decision.
@@ -308,7 +311,7 @@ pub(crate) enum CtlCommand {
         #[arg(long, value_name = "TEXT")]
         reason: Option<String>,
         /// Who decides.
-        #[arg(long, value_name = "NAME", default_value = "user")]
+        #[arg(long, value_name = "NAME", default_value = "user", env = "TURNWRIGHT_ACTOR")]
         actor: String,
     },
 }
@@ -316,10 +319,10 @@ pub(crate) enum CtlCommand {
 #[derive(Debug, Clone, Args)]
 pub(crate) struct WaitArgs {
     /// Who asks; the turn's last event says so.
-    #[arg(long, value_name = "NAME", default_value = "user")]
+    #[arg(long, value_name = "NAME", default_value = "user", env = "TURNWRIGHT_ACTOR")]
     pub(crate) actor: String,
     /// How long to wait for what becomes of it.
-    #[arg(long, value_name = "SECONDS", value_parser = seconds, default_value = "10")]
+    #[arg(long, value_name = "SECONDS", value_parser = seconds, default_value = "10", env = "TURNWRIGHT_WAIT")]
     pub(crate) wait: Duration,
 }
 

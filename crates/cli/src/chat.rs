@@ -25,7 +25,7 @@ use crate::{
     exit, kept,
     keyboard::{Keyboard, Typed, Wanted},
     output::{Look, To, error_lines, is_dumb},
-    plan,
+    plan, run,
     view::{Human, Json, Manner, View, one_line, price_of, printable},
     watch::{Console, Heard, Leg},
 };
@@ -163,11 +163,16 @@ impl Chat {
             true => Box::new(Json::new(self.errors)),
             false => Box::new(Human::new(self.answers, self.errors, manner)),
         };
-        let turn = match self.session.start(message) {
+        // Another process may have gone on with the session meanwhile.
+        let started = match self.session.refresh().await {
+            Ok(()) => self.session.start(message).map_err(|e| run::not_started(&self.session, &e)),
+            Err(e) => Err(kept::failed(&e)),
+        };
+        let turn = match started {
             Ok(turn) => turn,
-            Err(e) => {
+            Err(refusal) => {
                 self.code = exit::FAILED;
-                self.tell(&error_lines(self.errors, &e.to_string(), None)).await;
+                self.tell(&error_lines(self.errors, &refusal.message, refusal.hint.as_deref())).await;
                 return None;
             }
         };

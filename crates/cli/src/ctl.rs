@@ -20,7 +20,7 @@ use crate::{
 };
 
 pub(crate) async fn run(global: &Global, config: &Config, command: CtlCommand) -> Result<ExitCode, Refusal> {
-    let store = kept::needed(global, config)?;
+    let store = kept::existing(global, config)?;
     match command {
         CtlCommand::Stop { session, reason, wait } => {
             send(global, &store, session, CommandBody::CancelTurn { reason }, wait).await
@@ -59,9 +59,15 @@ async fn send(
     let status = load(store, &id).await?.status();
     let is_message = body.message().is_some();
     if status != SessionStatus::Running && !is_message {
-        return Err(Refusal::new(format!("no process runs a turn of session {id}")).hint(match status {
-            SessionStatus::Idle => "there is nothing to stop",
-            _ => "`turnwright resume` goes on with the turn that waits",
+        let refusal = Refusal::new(format!("no process runs a turn of session {id}"));
+        return Err(refusal.hint(match status {
+            SessionStatus::Suspended => format!(
+                "a turn waits: `turnwright ctl approve {id}` or `deny` decides, `turnwright resume {id} --cancel` ends it"
+            ),
+            SessionStatus::Drained | SessionStatus::Interrupted => format!(
+                "a turn is not over: `turnwright resume {id}` goes on with it, with --cancel it ends"
+            ),
+            _ => "there is nothing to stop".into(),
         }));
     }
     let command = ControlCommand::new(&Sources::default(), ControlScope::session(id.clone()), actor, body);
@@ -79,8 +85,16 @@ async fn send(
         Some(Fate::Stale) => ("stale: the turn was over".into(), exit::FAILED),
         Some(Fate::Rejected { reason }) => (format!("rejected: {reason}"), exit::FAILED),
         Some(Fate::Returned { reason }) => (format!("returned: {reason}"), exit::FAILED),
-        None if is_message => ("accepted: it waits for the turn, or the next one".into(), 0),
-        None => ("accepted: nobody has taken it yet".into(), 0),
+        None if is_message && status == SessionStatus::Running => {
+            ("accepted: it waits for the turn, or the next one".into(), 0)
+        }
+        None if is_message && status == SessionStatus::Idle => {
+            (format!("accepted: no process runs session {id} now; its next turn reads it"), 0)
+        }
+        None if is_message => {
+            (format!("accepted: no process runs session {id} now; its turn reads it once it is resumed"), 0)
+        }
+        None => ("accepted, but nobody has taken it yet".into(), exit::FAILED),
     };
     show(global, &json!({ "session": id, "command": receipt.id(), "fate": fate }), &text, code)
 }

@@ -4,6 +4,7 @@ mod check;
 mod machine;
 mod probe;
 mod providers;
+mod sessions;
 
 use std::process::ExitCode;
 
@@ -22,6 +23,7 @@ pub(crate) async fn examine(global: &Global, args: &AgentArgs) -> Result<ExitCod
     providers::check(args, &mut report).await;
     machine::terminal(global.color, &mut report);
     machine::tool_root(args, &mut report);
+    sessions::store(global, &mut report);
     if let Err(refusal) = approval::asked_about(&args.allow) {
         let check = report.add("approvals", Status::Problem, refusal.message);
         check.hint(refusal.hint.unwrap_or_default());

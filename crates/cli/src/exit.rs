@@ -15,7 +15,8 @@ pub(crate) const CANCELLED: u8 = 130;
 pub(crate) const HELP: &str = "\
 Exit codes:
   0    the turn completed
-  1    it failed, or its output or recording could not be written; `doctor` found a problem
+  1    it failed, or its output or recording could not be written; `doctor` found a problem, `store check` a
+       fault; what `ctl` sent did not take effect
   2    usage or configuration; nothing was run
   3    it is suspended or drained
   4    it reached a limit or its deadline, or repeats itself

@@ -10,7 +10,7 @@ use std::{
 use turnwright::{
     AgentBuilder, ErrorInfo, Session, SessionId, Sources,
     runtime::store::{SessionStore, StoreError},
-    store::{Retention, SqliteOptions, SqliteStore, Synchronous},
+    store::{CheckReport, Fault, OpenError, Retention, SqliteOptions, SqliteStore, Synchronous},
 };
 
 use crate::{Global, Refusal, args::StoreCommand, config::Config, exit, output};
@@ -104,6 +104,21 @@ pub(crate) fn needed(global: &Global, config: &Config) -> Result<SqliteStore, Re
     })
 }
 
+/// Whether nothing was ever kept where sessions are kept by default.
+pub(crate) fn is_unused(global: &Global) -> bool {
+    global.store.is_none() && path(global).is_some_and(|path| !path.exists())
+}
+
+/// The file, for commands about a session that must be there: none is made.
+pub(crate) fn existing(global: &Global, config: &Config) -> Result<SqliteStore, Refusal> {
+    if let Some(path) = path(global).filter(|path| !path.exists()) {
+        let refusal =
+            Refusal::new(format!("no session is kept in {}: there is no such file", path.display()));
+        return Err(refusal.hint("name the file with --store PATH or TURNWRIGHT_STORE"));
+    }
+    needed(global, config)
+}
+
 /// An agent that keeps its sessions there, and takes commands from there.
 pub(crate) fn keep(agent: AgentBuilder, store: Option<&SqliteStore>) -> AgentBuilder {
     match store {
@@ -161,9 +176,8 @@ pub(crate) async fn run(
     let Some(path) = path else {
         return Err(Refusal::new("there is no store to check").hint("name its file with --store PATH"));
     };
-    let store = SqliteStore::open_with(&path, options(config), Sources::default());
-    let store = store.map_err(|e| Refusal::new(e.to_string()))?;
-    if let StoreCommand::Sweep = command {
+    let opened = SqliteStore::open_with(&path, options(config), Sources::default());
+    if let (Ok(store), StoreCommand::Sweep) = (&opened, command) {
         let swept = store.sweep().await.map_err(|e| failed(&e))?;
         let text = match global.json {
             true => format!(
@@ -177,7 +191,18 @@ pub(crate) async fn run(
         };
         return Ok(output::print(&text, global.color));
     }
-    let report = store.check().await.map_err(|e| failed(&e))?;
+    let checked = match opened {
+        Ok(store) => store.check().await,
+        Err(OpenError { why, .. }) => Err(why),
+    };
+    let report = match (checked, command) {
+        (Ok(report), _) => report,
+        // The file itself is the fault.
+        (Err(StoreError::Corrupt { what, why }), StoreCommand::Check) => {
+            CheckReport { faults: vec![Fault { what, why }], ..CheckReport::default() }
+        }
+        (Err(e), _) => return Err(Refusal::new(format!("the store {} cannot be read: {e}", path.display()))),
+    };
     let text = match global.json {
         true => serde_json::to_string(&report).map_err(|e| Refusal::new(e.to_string()))? + "\n",
         false => {

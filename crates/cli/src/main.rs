@@ -99,7 +99,7 @@ fn dispatch(
             Ok(tape.end(code, global.color))
         }
         Some(Command::Resume(args)) => {
-            let store = kept::needed(global, config)?;
+            let store = kept::existing(global, config)?;
             let tape = Tape::open(&args.agent)?;
             let agent = agent::build(&args.agent, config, &tape, Some(&store))?;
             let code = block_on(resume::run(global, agent, &store, &args))?;

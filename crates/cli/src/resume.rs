@@ -1,9 +1,10 @@
 //! `resume`: the next leg of a turn that waits, was drained, or whose process died.
 
-use std::process::ExitCode;
+use std::{collections::HashSet, process::ExitCode};
 
 use turnwright::{
-    Agent, CallId, Decision, Outcome, Session, Sources, StartError, Verdict, store::SqliteStore,
+    Agent, CallId, CancelCause, Decision, Outcome, Session, Sources, StartError, TurnEvent, TurnEventKind,
+    TurnFinished, Verdict, store::SqliteStore,
 };
 
 use crate::{
@@ -11,7 +12,7 @@ use crate::{
     approval::{self, First},
     args::ResumeArgs,
     exit, kept,
-    output::{Look, To, error_lines, style},
+    output::{self, Look, To, error_lines, style},
     run::RunDesk,
     view::{Human, Json, Manner, View, price_of},
     watch::{Console, Leg},
@@ -34,7 +35,10 @@ pub(crate) async fn run(
         );
     }
     let errors = Look::of(To::Stderr, global.color);
-    for decision in decisions(args, &session)? {
+    let decisions = decisions(args, &session)?;
+    // All of them are looked at before the first one is stored.
+    check(&decisions, &session)?;
+    for decision in decisions {
         session.decide(&decision).await.map_err(|e| refused(&session, &e.to_string()))?;
     }
     let mut console = Console::new(errors)?;
@@ -44,16 +48,26 @@ pub(crate) async fn run(
         true => Box::new(Json::new(errors)),
         false => Box::new(Human::new(Look::of(To::Stdout, global.color), errors, manner)),
     };
-    let first = match !session.is_interrupted() && !session.pending().is_empty() && desk.can_ask() {
-        true => First::Questions,
-        false => match session.resume() {
-            Ok(turn) => First::Leg(turn),
-            Err(StartError::Undecided(_)) => return Ok(waits(&mut console, &session).await),
-            Err(e) => return Err(Refusal::new(e.to_string())),
-        },
+    let cancelled = || {
+        let reason = args.reason.as_deref().unwrap_or("resume --cancel");
+        session.cancel_parked(CancelCause::requested("user").reason(reason)).map(First::Leg)
     };
+    let first =
+        match !args.cancel && !session.is_interrupted() && !session.pending().is_empty() && desk.can_ask() {
+            true => First::Questions,
+            false => match if args.cancel { cancelled() } else { session.resume().map(First::Leg) } {
+                Ok(first) => first,
+                Err(StartError::Undecided(_)) => return waits(global, &mut console, &session).await,
+                Err(e @ (StartError::ToolsChanged | StartError::Unreadable(_))) => {
+                    let hint = "`resume --cancel` ends the turn; its messages stay";
+                    return Err(Refusal::new(e.to_string()).hint(hint));
+                }
+                Err(e) => return Err(Refusal::new(e.to_string())),
+            },
+        };
     let (leg, _) = approval::to_the_end(&mut console, &session, first, &mut *view, &mut desk).await;
-    if matches!(&leg, Leg::Over(Some(finished)) if finished.outcome == Outcome::Suspended) {
+    if !desk.can_ask() && matches!(&leg, Leg::Over(Some(finished)) if finished.outcome == Outcome::Suspended)
+    {
         let hint = errors.paint(style::HINT, "hint:");
         console.tell(&format!("{hint} {}\n", approval::nobody_to_ask(&session, true))).await;
     }
@@ -61,9 +75,24 @@ pub(crate) async fn run(
     Ok(console.code(&leg).into())
 }
 
-/// Shows what waits where nobody can be asked.
-async fn waits(console: &mut Console, session: &Session) -> ExitCode {
+/// Shows what waits where nobody can be asked; as JSON in the words of a leg that ended so.
+async fn waits(global: &Global, console: &mut Console, session: &Session) -> Result<ExitCode, Refusal> {
     let look = console.errors;
+    if let Some(snapshot) = session.snapshot().filter(|_| global.json) {
+        let event = TurnEvent {
+            seq: 1,
+            session: session.id().clone(),
+            turn: snapshot.turn,
+            at: Sources::default().clock.now(),
+            kind: TurnEventKind::TurnFinished(Box::new(TurnFinished::suspended(session.pending()))),
+        };
+        let line = serde_json::to_string(&event);
+        let line = line.map_err(|e| Refusal::new(format!("it cannot be written as JSON: {e}")))? + "\n";
+        let printed = output::print(&line, global.color);
+        if printed != ExitCode::SUCCESS {
+            return Ok(printed);
+        }
+    }
     let mut text = String::new();
     for request in session.pending() {
         text.push_str(&approval::question(&request, look));
@@ -74,7 +103,29 @@ async fn waits(console: &mut Console, session: &Session) -> ExitCode {
         Some(&approval::nobody_to_ask(session, true)),
     ));
     console.tell(&text).await;
-    exit::code(Outcome::Suspended).into()
+    Ok(exit::code(Outcome::Suspended).into())
+}
+
+/// Whether each decision is about a call that waits, and about no other's call.
+fn check(decisions: &[Decision], session: &Session) -> Result<(), Refusal> {
+    let pending = session.pending();
+    let mut decided = HashSet::new();
+    for decision in decisions {
+        for id in &decision.calls {
+            if !pending.iter().any(|request| request.call.id == *id) {
+                return Err(refused(session, &format!("no approval was asked for call {id}")));
+            }
+            if !decided.insert(id) {
+                return Err(refused(session, &format!("call {id} is decided twice")));
+            }
+        }
+        if let Verdict::Allow { edit: Some(edit) } = &decision.verdict
+            && let Err(e) = serde_json::from_str::<serde_json::Value>(edit)
+        {
+            return Err(Refusal::new(format!("--edit: the arguments are not valid JSON: {e}")));
+        }
+    }
+    Ok(())
 }
 
 fn refused(session: &Session, why: &str) -> Refusal {

@@ -65,7 +65,8 @@ pub(crate) async fn turn(
     let turn = session.start(prompt).map_err(|e| not_started(&session, &e))?;
     let first = First::Leg(turn);
     let (leg, _) = approval::to_the_end(&mut console, &session, first, &mut *view, &mut desk).await;
-    if matches!(&leg, Leg::Over(Some(finished)) if finished.outcome == Outcome::Suspended) {
+    if !desk.can_ask() && matches!(&leg, Leg::Over(Some(finished)) if finished.outcome == Outcome::Suspended)
+    {
         let hint = errors.paint(style::HINT, "hint:");
         console.tell(&format!("{hint} {}\n", approval::nobody_to_ask(&session, store.is_some()))).await;
     }

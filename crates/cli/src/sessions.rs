@@ -18,17 +18,28 @@ use crate::{
     view::{one_line, printable},
 };
 
-/// The longest document that is imported.
+/// The longest document that is imported, in bytes.
 const LONGEST: u64 = 1 << 30;
-/// Events and commands of one session that are shown at once.
-const MOST: usize = 10_000;
+/// Events that are read at once.
+const PAGE: usize = 1_000;
+/// Commands of one session that are shown, the oldest first.
+const MOST_COMMANDS: usize = 10_000;
+const NO_SESSIONS: &str = "no sessions\n";
 
 pub(crate) async fn run(
     global: &Global,
     config: &Config,
     command: SessionsCommand,
 ) -> Result<ExitCode, Refusal> {
-    let store = kept::needed(global, config)?;
+    let store = match &command {
+        // The only one that may make the file.
+        SessionsCommand::Import { .. } => kept::needed(global, config)?,
+        SessionsCommand::List { .. } if kept::is_unused(global) => {
+            let text = if global.json { "" } else { NO_SESSIONS };
+            return Ok(output::print(text, global.color));
+        }
+        _ => kept::existing(global, config)?,
+    };
     let sources = Sources::default();
     let text = match command {
         SessionsCommand::List { limit, after } => list(global, &store, limit, after).await?,
@@ -113,7 +124,7 @@ async fn list(
         return sessions.iter().map(line).collect();
     }
     if sessions.is_empty() {
-        return Ok("no sessions\n".into());
+        return Ok(NO_SESSIONS.into());
     }
     let widest = sessions.iter().map(|s| s.session.as_str().chars().count()).max().unwrap_or_default();
     let mut text = format!("{:widest$}  {:<14}  {:>8}  CHANGED\n", "SESSION", "STATUS", "MESSAGES");
@@ -165,12 +176,21 @@ async fn show(global: &Global, store: &SqliteStore, id: &SessionId) -> Result<St
 
 async fn events(store: &SqliteStore, id: &SessionId) -> Result<String, Refusal> {
     load(store, id).await?;
-    let events = store.events(id, 0, MOST).await.map_err(|e| kept::failed(&e))?;
-    events.iter().map(line).collect()
+    let (mut text, mut after) = (String::new(), 0);
+    loop {
+        let events = store.events(id, after, PAGE).await.map_err(|e| kept::failed(&e))?;
+        for event in &events {
+            text.push_str(&line(event)?);
+        }
+        match events.last() {
+            Some(last) => after = last.number,
+            None => return Ok(text),
+        }
+    }
 }
 
 async fn commands(store: &SqliteStore, id: &SessionId) -> Result<String, Refusal> {
-    let rows = store.channel().audit(id, MOST).await.map_err(|e| kept::failed(&e))?;
+    let rows = store.channel().audit(id, MOST_COMMANDS).await.map_err(|e| kept::failed(&e))?;
     let one = |row: &turnwright::store::AuditRow| {
         let (fate, at) = row.settled.clone().unzip();
         line(
@@ -185,11 +205,19 @@ fn read(file: Option<PathBuf>) -> Result<String, Refusal> {
     let (name, read) = match file.filter(|file| file.as_os_str() != "-") {
         Some(file) => {
             let opened = fs::File::open(&file);
-            (file.display().to_string(), opened.and_then(|f| f.take(LONGEST).read_to_string(&mut document)))
+            let read = opened.and_then(|file| file.take(LONGEST + 1).read_to_string(&mut document));
+            (file.display().to_string(), read)
         }
         None => {
-            ("standard input".into(), std::io::stdin().lock().take(LONGEST).read_to_string(&mut document))
+            let stdin = std::io::stdin().lock();
+            ("standard input".into(), stdin.take(LONGEST + 1).read_to_string(&mut document))
         }
     };
-    read.map(|_| document).map_err(|e| Refusal::new(format!("{name} cannot be read: {e}")))
+    match read {
+        Ok(length) if length as u64 > LONGEST => {
+            Err(Refusal::new(format!("{name} is longer than {} MiB", LONGEST >> 20)))
+        }
+        Ok(_) => Ok(document),
+        Err(e) => Err(Refusal::new(format!("{name} cannot be read: {e}"))),
+    }
 }

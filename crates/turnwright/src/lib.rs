@@ -336,6 +336,7 @@ pages! {
     "docs/guide/hooks.md" GuideHooks,
     "docs/guide/interceptors.md" GuideInterceptors,
     "docs/guide/control.md" GuideControl,
+    "docs/guide/durability.md" GuideDurability,
     "docs/guide/testing.md" GuideTesting,
     "docs/guide/ladder.md" GuideLadder,
 }

@@ -1,6 +1,6 @@
 //! A turn to its end, with a person asked about every call that waits for a decision.
 
-use std::collections::HashSet;
+use std::{collections::HashSet, pin::pin};
 
 use turnwright::{
     CallId, CancelCause, Outcome, Session, Sources, TurnFinished, TurnHandle, Verdict,
@@ -134,31 +134,58 @@ async fn changed(watch: &mut Option<Wakeup>) {
     }
 }
 
+/// Whether another process has taken the turn up, or ended it.
+fn is_elsewhere(session: &Session) -> bool {
+    session.is_interrupted() || !session.is_parked()
+}
+
+/// Asks for a line until somebody answers here, or decides elsewhere: then nothing is answered.
+async fn ask(
+    console: &mut Console,
+    keyboard: &mut Keyboard,
+    session: &Session,
+    (prompt, pending): (&str, &[ApprovalRequest]),
+    watch: &mut Option<Wakeup>,
+) -> Option<Heard> {
+    let mut asked = pin!(console.ask(keyboard, prompt, Wanted::Answer));
+    loop {
+        tokio::select! {
+            heard = &mut asked => return Some(heard),
+            // Other sessions of the same store wake it too: the question stays as it is.
+            () = changed(watch) => {
+                if session.refresh().await.is_ok() && (session.pending() != pending || is_elsewhere(session)) {
+                    return None;
+                }
+            }
+        }
+    }
+}
+
 async fn settle(console: &mut Console, keyboard: &mut Keyboard, session: &Session) -> Settled {
     // Those that were shown whole although they are long.
     let mut seen: HashSet<CallId> = HashSet::new();
+    let mut watch = session.watch();
+    // What was decided before somebody watched. That it cannot be read is told when something is to be written.
+    let _ = session.refresh().await;
     // Each is seen before any is decided: an answer may be for all of them.
     console.question(&questions(&session.pending(), console.errors)).await;
-    let mut watch = session.watch();
     'calls: loop {
+        if is_elsewhere(session) {
+            let message =
+                "another process goes on with the turn: `turnwright sessions show` shows what comes of it";
+            return Settled { turn: Err(message.into()), leaves: false };
+        }
         let pending = session.pending();
         let Some(request) = pending.first() else { break };
         let prompt = prompt(request);
         let answer = loop {
-            let heard = tokio::select! {
-                heard = console.ask(keyboard, &prompt, Wanted::Answer) => heard,
-                () = changed(&mut watch) => {
-                    // Somebody may have decided elsewhere.
-                    if session.refresh().await.is_ok() && session.pending() != pending {
-                        console.question("\ndecided elsewhere\n").await;
-                        continue 'calls;
-                    }
-                    continue;
+            let typed = match ask(console, keyboard, session, (prompt.as_str(), &pending), &mut watch).await {
+                None => {
+                    console.question("\ndecided elsewhere\n").await;
+                    continue 'calls;
                 }
-            };
-            let typed = match heard {
-                Heard::Typed(typed) => typed,
-                Heard::Terminate => {
+                Some(Heard::Typed(typed)) => typed,
+                Some(Heard::Terminate) => {
                     return Settled { leaves: true, ..stopped(session, Asked::Terminate.reason()) };
                 }
             };

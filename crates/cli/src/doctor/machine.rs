@@ -97,11 +97,11 @@ pub(super) fn tool_root(args: &AgentArgs, report: &mut Report) {
 }
 
 #[cfg(unix)]
-fn is_writable(root: &Path) -> bool {
+pub(super) fn is_writable(root: &Path) -> bool {
     rustix::fs::access(root, rustix::fs::Access::WRITE_OK).is_ok()
 }
 
 #[cfg(not(unix))]
-fn is_writable(root: &Path) -> bool {
+pub(super) fn is_writable(root: &Path) -> bool {
     fs::metadata(root).is_ok_and(|found| !found.permissions().readonly())
 }

@@ -10,29 +10,29 @@ use turnwright_testkit::provider::{ProviderServer, Reply};
 use crate::screen::{Terminal, send};
 use crate::support::{directory, events, run, server, stderr, stdout, turnwright, with_server};
 
-fn write(content: &str) -> Reply {
+pub(crate) fn write(content: &str) -> Reply {
     let arguments = format!(r#"{{"path":"a.txt","content":"{content}"}}"#);
     Reply::new().text("I write. ").tool_call("w1", "write_file", &arguments)
 }
 
 /// The program with its sessions in this directory.
-fn kept(root: &Path, args: &[&str]) -> Command {
+pub(crate) fn kept(root: &Path, args: &[&str]) -> Command {
     let mut command = turnwright(args);
     command.current_dir(root).env("TURNWRIGHT_STORE", root.join("s.db"));
     command
 }
 
-fn asking(root: &Path, server: &ProviderServer, command: &str, args: &[&str]) -> Command {
+pub(crate) fn asking(root: &Path, server: &ProviderServer, command: &str, args: &[&str]) -> Command {
     let mut command = with_server(command, server, args);
     command.current_dir(root).env("TURNWRIGHT_STORE", root.join("s.db"));
     command
 }
 
-async fn done(mut command: Command) -> Output {
+pub(crate) async fn done(mut command: Command) -> Output {
     command.output().await.unwrap()
 }
 
-fn json(output: &Output) -> Vec<Value> {
+pub(crate) fn json(output: &Output) -> Vec<Value> {
     stdout(output).lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
@@ -101,7 +101,7 @@ fn ctl_decides_and_says_what_it_cannot_do() {
         let (server, root) = (server([write("b"), Reply::new().text("Done.")]).await, directory());
         let unknown = done(kept(&root, &["ctl", "stop", "s1"])).await;
         assert_eq!(unknown.status.code(), Some(2));
-        assert!(stderr(&unknown).contains("there is no session s1"), "{}", stderr(&unknown));
+        assert!(stderr(&unknown).contains("no session is kept in"), "{}", stderr(&unknown));
         let _ = done(asking(&root, &server, "run", &["--session", "s1", "write it"])).await;
         let idle = done(kept(&root, &["ctl", "pause", "s1"])).await;
         assert_eq!(idle.status.code(), Some(2));

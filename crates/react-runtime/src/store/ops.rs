@@ -1,16 +1,21 @@
 //! What can be done with stored sessions beside running them: deciding, forking, exporting and importing. Any store will
 //! do.
 
+mod document;
+
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
-use sha2::{Digest, Sha256};
 use turnwright_core::{
     ApprovalRequest, Decision, HistoryFault, Message, MessageId, SessionId, Sources, history,
 };
 
+pub use document::{export, import};
+
 use super::{LeaseChange, SessionCommit, SessionStore, StoreError, StoredSession};
-use crate::{DecideError, snapshot::TurnSnapshot};
+use crate::{
+    DecideError,
+    snapshot::{SnapshotError, TurnSnapshot},
+};
 
 /// How often a change is tried again when another writer came first.
 const TRIES: usize = 8;
@@ -71,9 +76,20 @@ pub enum SessionOpError {
     /// After this message calls would be left without their results.
     #[error("the session cannot end after message {0}: {1}")]
     Splits(MessageId, HistoryFault),
-    /// The document is no export of a session; the words name the field.
-    #[error("the export cannot be read: {0}")]
-    Malformed(String),
+    /// A call of the history has no result, and no open turn has yet to answer it; or another fault.
+    #[error("the history is not legal: {0}")]
+    Illegal(HistoryFault),
+    /// The document is no export of a session.
+    #[error("the export cannot be read: {field}: {why}")]
+    Malformed {
+        /// The field, or `the document`.
+        field: String,
+        /// Why.
+        why: String,
+    },
+    /// The open turn in the document, or in the store, cannot be read or written.
+    #[error("the open turn: {0}")]
+    Turn(#[from] SnapshotError),
     /// The document was written by a newer program.
     #[error("the export has version {found}, this program reads up to {known}")]
     Newer {
@@ -98,6 +114,19 @@ async fn at_rest(store: &dyn SessionStore, session: &SessionId) -> Result<Stored
     }
 }
 
+/// Whether a session may go on from here: each call has its result, but for those that the open turn has yet to answer.
+fn check(messages: &[Arc<Message>], turn: Option<&TurnSnapshot>) -> Result<(), SessionOpError> {
+    let open = turn.and_then(|turn| turn.batch.as_ref());
+    match history::check(messages.iter().map(|message| &**message)) {
+        Err(HistoryFault::Unanswered { call, next: None, .. })
+            if open.is_some_and(|batch| batch.calls.iter().any(|entry| entry.call.id == call)) =>
+        {
+            Ok(())
+        }
+        checked => checked.map_err(SessionOpError::Illegal),
+    }
+}
+
 async fn create(
     store: &dyn SessionStore,
     sources: &Sources,
@@ -114,7 +143,8 @@ async fn create(
 }
 
 /// Makes a new session of what another one has, which stays as it is: whole with its open turn, or up to and with one
-/// message, without one. To rewind a session is to fork it at a message and to go on there.
+/// message, without one. History only grows: to rewind a session is to fork it at a message and to go on there, and a
+/// branch is a fork as well.
 ///
 /// An open turn gets a turn id of its own, and with it its calls get other idempotency keys: the fork's answers are not
 /// taken for the original's, and both can be resumed, with other decisions.
@@ -133,6 +163,7 @@ pub async fn fork(
 ) -> Result<(), SessionOpError> {
     let stored = at_rest(store, session).await?;
     let Some(after) = after else {
+        check(&stored.messages, stored.snapshot.as_ref())?;
         let snapshot = stored.snapshot.map(|snapshot| moved(snapshot, &to, sources));
         return create(store, sources, to, stored.messages, snapshot).await;
     };
@@ -152,91 +183,4 @@ fn moved(mut snapshot: TurnSnapshot, to: &SessionId, sources: &Sources) -> TurnS
         (transaction.id, transaction.turn) = (sources.id(), snapshot.turn);
     }
     snapshot
-}
-
-/// The version that [`export`] writes.
-const EXPORT: u32 = 1;
-
-#[derive(Serialize, Deserialize)]
-struct Export {
-    turnwright_session: u32,
-    session: SessionId,
-    messages: Vec<Arc<Message>>,
-    /// In its own form, with version and checksum.
-    turn: Option<String>,
-    checksum: String,
-}
-
-#[derive(Deserialize)]
-struct Head {
-    turnwright_session: u32,
-}
-
-impl Export {
-    /// Of everything but itself.
-    fn checksum(&self) -> Result<String, SessionOpError> {
-        let all = serde_json::to_vec(&(&self.turnwright_session, &self.session, &self.messages, &self.turn))
-            .map_err(|e| SessionOpError::Malformed(e.to_string()))?;
-        Ok(Sha256::digest(all).iter().map(|byte| format!("{byte:02x}")).collect())
-    }
-}
-
-/// A session at rest as one JSON document, with version and checksum: messages and open turn. Events and commands are not
-/// in it.
-///
-/// # Errors
-/// [`SessionOpError`].
-///
-/// # Cancel safety
-/// Safe: it changes nothing.
-pub async fn export(store: &dyn SessionStore, session: &SessionId) -> Result<String, SessionOpError> {
-    let malformed = |e: String| SessionOpError::Malformed(e);
-    let stored = at_rest(store, session).await?;
-    let turn = stored
-        .snapshot
-        .map(|snapshot| snapshot.encode())
-        .transpose()
-        .map_err(|e| malformed(e.to_string()))?;
-    let mut export = Export {
-        turnwright_session: EXPORT,
-        session: session.clone(),
-        messages: stored.messages,
-        turn,
-        checksum: String::new(),
-    };
-    export.checksum = export.checksum()?;
-    serde_json::to_string(&export).map_err(|e| malformed(e.to_string()))
-}
-
-/// Stores what [`export`] wrote, under its own id or another one. Under another one it is a fork, see [`fork`].
-///
-/// # Errors
-/// [`SessionOpError`]; nothing was stored.
-///
-/// # Cancel safety
-/// Dropped before it is ready, the session is there wholly or not at all.
-pub async fn import(
-    store: &dyn SessionStore,
-    sources: &Sources,
-    document: &str,
-    to: Option<SessionId>,
-) -> Result<SessionId, SessionOpError> {
-    let malformed = |e: serde_json::Error| SessionOpError::Malformed(e.to_string());
-    let Head { turnwright_session: version } = serde_json::from_str(document).map_err(malformed)?;
-    if version > EXPORT {
-        return Err(SessionOpError::Newer { found: version, known: EXPORT });
-    }
-    let export: Export = serde_json::from_str(document).map_err(malformed)?;
-    if export.checksum()? != export.checksum {
-        return Err(SessionOpError::Checksum);
-    }
-    let turn = export.turn.as_deref().map(TurnSnapshot::decode).transpose();
-    let turn = turn.map_err(|e| SessionOpError::Malformed(e.to_string()))?;
-    let session = to.unwrap_or_else(|| export.session.clone());
-    let turn = match session == export.session {
-        true => turn,
-        false => turn.map(|turn| moved(turn, &session, sources)),
-    };
-    create(store, sources, session.clone(), export.messages, turn).await?;
-    Ok(session)
 }
