@@ -3,7 +3,7 @@
 use std::{collections::HashSet, pin::pin};
 
 use turnwright::{
-    CallId, CancelCause, Outcome, Session, Sources, TurnFinished, TurnHandle, Verdict,
+    CallId, CancelCause, ErrorKind, Outcome, Session, Sources, TurnFinished, TurnHandle, Verdict,
     control::Wakeup,
     core::ApprovalRequest,
     core::DecisionError,
@@ -21,6 +21,10 @@ use crate::{
     view::{View, printable},
     watch::{Aside, Console, Heard, Leg},
 };
+
+/// What is said where the turn is another process's by now.
+const ELSEWHERE: &str =
+    "another process goes on with the turn: `turnwright sessions show` shows what comes of it";
 
 /// What nobody's silence means.
 const NOBODY: &str = "nobody answered";
@@ -71,6 +75,9 @@ pub(crate) async fn to_the_end(
             None => (Leg::Over(Some(Box::new(waiting(session)))), false),
         };
         leaves |= terminate;
+        if is_held(&leg) {
+            console.tell(&format!("{ELSEWHERE}\n")).await;
+        }
         if !is_suspended(&leg) || console.lost().is_some() || desk.keyboard().is_none() {
             return (leg, leaves);
         }
@@ -92,6 +99,14 @@ pub(crate) async fn to_the_end(
             }
         };
     }
+}
+
+/// Another process was quicker.
+fn is_held(leg: &Leg) -> bool {
+    let is = |finished: &TurnFinished| {
+        finished.error.as_ref().is_some_and(|error| error.kind == ErrorKind::SessionHeld.name())
+    };
+    matches!(leg, Leg::Over(Some(finished)) if is(finished))
 }
 
 fn is_suspended(leg: &Leg) -> bool {
@@ -171,9 +186,7 @@ async fn settle(console: &mut Console, keyboard: &mut Keyboard, session: &Sessio
     console.question(&questions(&session.pending(), console.errors)).await;
     'calls: loop {
         if is_elsewhere(session) {
-            let message =
-                "another process goes on with the turn: `turnwright sessions show` shows what comes of it";
-            return Settled { turn: Err(message.into()), leaves: false };
+            return Settled { turn: Err(ELSEWHERE.into()), leaves: false };
         }
         let pending = session.pending();
         let Some(request) = pending.first() else { break };
