@@ -126,7 +126,8 @@ impl std::fmt::Debug for InMemoryControlChannel {
     }
 }
 
-#[cfg(all(test, not(turnwright_model)))]
+#[cfg(test)]
+#[cfg(not(turnwright_model))]
 mod tests;
 
 /// Every interleaving of a few threads; run by `cargo xtask model`.
