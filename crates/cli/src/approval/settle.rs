@@ -3,7 +3,7 @@
 use std::{collections::HashSet, pin::pin};
 
 use turnwright::{
-    CallId, CancelCause, Outcome, Session, Sources, TurnFinished, TurnHandle, Verdict,
+    CallId, CancelCause, ErrorKind, Outcome, Session, Sources, TurnFinished, TurnHandle, Verdict,
     control::Wakeup,
     core::ApprovalRequest,
     core::DecisionError,
@@ -71,6 +71,10 @@ pub(crate) async fn to_the_end(
             None => (Leg::Over(Some(Box::new(waiting(session)))), false),
         };
         leaves |= terminate;
+        if is_lost(&leg) {
+            let hint = console.errors.paint(style::HINT, "hint:");
+            console.tell(&format!("{hint} {}\n", elsewhere(session))).await;
+        }
         if !is_suspended(&leg) || console.lost().is_some() || desk.keyboard().is_none() {
             return (leg, leaves);
         }
@@ -97,6 +101,17 @@ pub(crate) async fn to_the_end(
 fn is_suspended(leg: &Leg) -> bool {
     let is = |finished: &TurnFinished| finished.outcome == Outcome::Suspended;
     matches!(leg, Leg::Over(Some(finished)) if is(finished))
+}
+
+/// Whether the session is another process's: that one was first, or took it over.
+fn is_lost(leg: &Leg) -> bool {
+    let lost = [ErrorKind::SessionHeld, ErrorKind::Conflict, ErrorKind::LeaseLost].map(ErrorKind::name);
+    matches!(leg, Leg::Over(Some(finished)) if finished.error.as_ref().is_some_and(|error| lost.contains(&error.kind)))
+}
+
+fn elsewhere(session: &Session) -> String {
+    let id = session.id();
+    format!("another process goes on with the turn: `turnwright sessions show {id}` shows what comes of it")
 }
 
 /// What the questions came to.
@@ -171,9 +186,7 @@ async fn settle(console: &mut Console, keyboard: &mut Keyboard, session: &Sessio
     console.question(&questions(&session.pending(), console.errors)).await;
     'calls: loop {
         if is_elsewhere(session) {
-            let message =
-                "another process goes on with the turn: `turnwright sessions show` shows what comes of it";
-            return Settled { turn: Err(message.into()), leaves: false };
+            return Settled { turn: Err(elsewhere(session)), leaves: false };
         }
         let pending = session.pending();
         let Some(request) = pending.first() else { break };
