@@ -10,7 +10,7 @@ use std::{
     process::ExitCode,
 };
 
-use turnwright::{Agent, Session, llm_stream::prices::Price, store::SqliteStore};
+use turnwright::{Agent, CancelCause, Session, StartError, llm_stream::prices::Price, store::SqliteStore};
 
 pub(crate) use history::in_short;
 
@@ -53,9 +53,7 @@ pub(crate) async fn run(
         None => agent.new_session(),
     };
     if session.is_parked() {
-        let id = session.id();
-        let refusal = Refusal::new(format!("a turn of session {id} is not over"));
-        return Err(refusal.hint(format!("`turnwright resume {id}` goes on with it")));
+        return Err(run::not_started(&session, &StartError::Parked));
     }
     let plan = plan::text(&agent.plan(), &approval::asked_about(&args.agent.allow)?);
     let desk = ChatDesk::new(keyboard, session.clone(), plan, args.thoughts);
@@ -69,6 +67,15 @@ pub(crate) async fn run(
     let code = chat.until_left().await;
     let unsent = chat.desk.unsent();
     chat.tell(&unsent).await;
+    if chat.session.is_parked() {
+        let words = match store {
+            Some(_) => {
+                format!("`turnwright resume {}` goes on with the turn that is not over", chat.session.id())
+            }
+            None => "the turn that was paused ends with the program: its session is not kept".into(),
+        };
+        chat.tell(&format!("{words}\n")).await;
+    }
     kept::settle(store).await;
     Ok(chat.console.lost().unwrap_or(code).into())
 }
@@ -139,6 +146,12 @@ impl Chat {
             match Line::parse(&line) {
                 Line::Blank => {}
                 Line::Command(Command::Exit) => return self.left(),
+                Line::Command(Command::Resume | Command::Stop) if self.session.is_parked() => {
+                    let is_stop = Line::parse(&line) == Line::Command(Command::Stop);
+                    if let Some(code) = self.parked(is_stop).await {
+                        return code;
+                    }
+                }
                 Line::Command(command) => {
                     let answer = self.desk.answer(command);
                     self.tell(&answer).await;
@@ -158,18 +171,35 @@ impl Chat {
 
     /// One turn. Answers an exit code if the program is to end.
     async fn turn(&mut self, message: String) -> Option<u8> {
-        let manner = Manner { folds_thoughts: !self.desk.thoughts, asks: true, price: self.price };
-        let mut view: Box<dyn View> = match self.json {
-            true => Box::new(Json::new(self.errors)),
-            false => Box::new(Human::new(self.answers, self.errors, manner)),
-        };
         // Another process may have gone on with the session meanwhile.
         let started = match self.session.refresh().await {
             Ok(()) => self.session.start(message).map_err(|e| run::not_started(&self.session, &e)),
             Err(e) => Err(kept::failed(&e)),
         };
-        let turn = match started {
-            Ok(turn) => turn,
+        self.shown(started.map(First::Leg)).await
+    }
+
+    /// The turn that is not over goes on, or ends.
+    async fn parked(&mut self, is_stop: bool) -> Option<u8> {
+        let session = &self.session;
+        let leg = match is_stop {
+            true => session.cancel_parked(CancelCause::requested("user").reason("/stop")).map(First::Leg),
+            false if !session.is_interrupted() && !session.pending().is_empty() => Ok(First::Questions),
+            false => session.resume().map(First::Leg),
+        };
+        let first = leg.map_err(|e| run::not_started(session, &e));
+        self.shown(first).await
+    }
+
+    /// Shows a turn to its end. Answers an exit code if the program is to end.
+    async fn shown(&mut self, first: Result<First, Refusal>) -> Option<u8> {
+        let manner = Manner { folds_thoughts: !self.desk.thoughts, asks: true, price: self.price };
+        let mut view: Box<dyn View> = match self.json {
+            true => Box::new(Json::new(self.errors)),
+            false => Box::new(Human::new(self.answers, self.errors, manner)),
+        };
+        let first = match first {
+            Ok(first) => first,
             Err(refusal) => {
                 self.code = exit::FAILED;
                 self.tell(&error_lines(self.errors, &refusal.message, refusal.hint.as_deref())).await;
@@ -177,7 +207,7 @@ impl Chat {
             }
         };
         let Self { console, session, desk, .. } = self;
-        let (leg, leaves) = approval::to_the_end(console, session, First::Leg(turn), &mut *view, desk).await;
+        let (leg, leaves) = approval::to_the_end(console, session, first, &mut *view, desk).await;
         self.code = self.console.code(&leg);
         let Leg::Over(finished) = leg else { return Some(exit::CANCELLED) };
         if let Some(finished) = finished {

@@ -79,10 +79,17 @@ pub(crate) struct RunDesk(Option<Keyboard>);
 
 /// Why a turn does not begin, with what to do.
 pub(crate) fn not_started(session: &Session, e: &StartError) -> Refusal {
-    let refusal = Refusal::new(e.to_string());
+    let id = session.id();
     match e {
-        StartError::Parked => refusal.hint(format!("`turnwright resume {}` goes on with it", session.id())),
-        _ => refusal,
+        StartError::Parked if session.is_interrupted() => {
+            let message = format!("a turn of session {id} runs in another process, or was cut off with it");
+            Refusal::new(message).hint(format!(
+                "`turnwright ctl pause {id}` stops it where it runs; `turnwright resume {id}` goes on where its process died"
+            ))
+        }
+        StartError::Parked => Refusal::new(format!("a turn of session {id} is not over"))
+            .hint(format!("`turnwright resume {id}` goes on with it; with --cancel it ends")),
+        _ => Refusal::new(e.to_string()),
     }
 }
 

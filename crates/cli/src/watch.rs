@@ -36,6 +36,8 @@ pub(crate) enum Leg {
 pub(crate) enum Remark {
     /// Stop the turn, for this reason.
     Stop(&'static str),
+    /// Stop the turn at its next step, so that it can go on.
+    Pause,
     /// Nothing for the turn: this is for the person.
     Tell(String),
 }
@@ -168,6 +170,13 @@ impl Console {
                 }
                 remark = aside.next() => match remark {
                     Remark::Stop(reason) => stops.remark(&turn, reason),
+                    Remark::Pause => {
+                        let words = match turn.drain() {
+                            true => "the turn stops at its next step\n",
+                            false => "the turn was asked to stop at its next step already\n",
+                        };
+                        view.aside(words, &mut page);
+                    }
                     Remark::Tell(text) => view.aside(&text, &mut page),
                 },
             }

@@ -22,10 +22,6 @@ use crate::{
     watch::{Aside, Console, Heard, Leg},
 };
 
-/// What is said where the turn is another process's by now.
-const ELSEWHERE: &str =
-    "another process goes on with the turn: `turnwright sessions show` shows what comes of it";
-
 /// What nobody's silence means.
 const NOBODY: &str = "nobody answered";
 
@@ -75,8 +71,9 @@ pub(crate) async fn to_the_end(
             None => (Leg::Over(Some(Box::new(waiting(session)))), false),
         };
         leaves |= terminate;
-        if is_held(&leg) {
-            console.tell(&format!("{ELSEWHERE}\n")).await;
+        if is_lost(&leg) {
+            let hint = console.errors.paint(style::HINT, "hint:");
+            console.tell(&format!("{hint} {}\n", elsewhere(session))).await;
         }
         if !is_suspended(&leg) || console.lost().is_some() || desk.keyboard().is_none() {
             return (leg, leaves);
@@ -101,17 +98,20 @@ pub(crate) async fn to_the_end(
     }
 }
 
-/// Another process was quicker.
-fn is_held(leg: &Leg) -> bool {
-    let is = |finished: &TurnFinished| {
-        finished.error.as_ref().is_some_and(|error| error.kind == ErrorKind::SessionHeld.name())
-    };
-    matches!(leg, Leg::Over(Some(finished)) if is(finished))
-}
-
 fn is_suspended(leg: &Leg) -> bool {
     let is = |finished: &TurnFinished| finished.outcome == Outcome::Suspended;
     matches!(leg, Leg::Over(Some(finished)) if is(finished))
+}
+
+/// Whether the session is another process's: that one was first, or took it over.
+fn is_lost(leg: &Leg) -> bool {
+    let lost = [ErrorKind::SessionHeld, ErrorKind::Conflict, ErrorKind::LeaseLost].map(ErrorKind::name);
+    matches!(leg, Leg::Over(Some(finished)) if finished.error.as_ref().is_some_and(|error| lost.contains(&error.kind)))
+}
+
+fn elsewhere(session: &Session) -> String {
+    let id = session.id();
+    format!("another process goes on with the turn: `turnwright sessions show {id}` shows what comes of it")
 }
 
 /// What the questions came to.
@@ -186,7 +186,7 @@ async fn settle(console: &mut Console, keyboard: &mut Keyboard, session: &Sessio
     console.question(&questions(&session.pending(), console.errors)).await;
     'calls: loop {
         if is_elsewhere(session) {
-            return Settled { turn: Err(ELSEWHERE.into()), leaves: false };
+            return Settled { turn: Err(elsewhere(session)), leaves: false };
         }
         let pending = session.pending();
         let Some(request) = pending.first() else { break };

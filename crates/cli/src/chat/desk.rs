@@ -82,7 +82,11 @@ impl ChatDesk {
                 let how = if self.thoughts { "shown whole" } else { "folded" };
                 format!("from the next turn on reasoning is {how}\n")
             }
-            Command::Stop => "no turn is running\n".into(),
+            Command::Stop | Command::Pause => "no turn is running\n".into(),
+            Command::Resume => match self.session.is_busy() {
+                true => "the turn is running\n".into(),
+                false => "no turn waits to be resumed\n".into(),
+            },
             Command::Decide => "no call waits for a decision\n".into(),
             Command::Exit => String::new(),
         }
@@ -101,6 +105,7 @@ impl ChatDesk {
             Typed::Line(line) => match Line::parse(&line) {
                 Line::Blank => None,
                 Line::Command(Command::Stop) => Some(Remark::Stop("/stop")),
+                Line::Command(Command::Pause) => Some(Remark::Pause),
                 Line::Command(Command::Exit) => {
                     self.exits = true;
                     Some(Remark::Stop("/exit"))
@@ -158,7 +163,7 @@ impl ChatDesk {
 impl Aside for ChatDesk {
     async fn next(&mut self) -> Remark {
         loop {
-            let typed = self.keyboard.overhear(line::stops).await;
+            let typed = self.keyboard.overhear(line::acts_at_once).await;
             if let Some(remark) = self.take(typed) {
                 return remark;
             }
@@ -177,6 +182,7 @@ impl Desk for ChatDesk {
             match self.take(typed) {
                 Some(Remark::Tell(text)) => cleared.notes.push_str(&text),
                 Some(Remark::Stop(word)) => cleared.stop = Some(word),
+                Some(Remark::Pause) => cleared.notes.push_str("the turn waits already\n"),
                 None => {}
             }
         }

@@ -3,7 +3,9 @@
 /// As `/help` shows them.
 pub(super) const HELP: &str = "\
 /help      this list
-/stop      cancels the running turn; twice drops its work at once
+/stop      cancels the running turn, or one that was paused; twice drops its work at once
+/pause     stops the running turn at its next step
+/resume    goes on with a turn that was paused
 /plan      what the agent has: tools, interceptors, hooks, limits
 /usage     tokens of the last turn and of the session
 /history   the messages so far, in short
@@ -30,6 +32,8 @@ pub(super) enum Line {
 pub(super) enum Command {
     Help,
     Stop,
+    Pause,
+    Resume,
     Plan,
     Usage,
     History,
@@ -55,6 +59,8 @@ impl Line {
         Self::Command(match (word, rest) {
             ("/help", "") => Command::Help,
             ("/stop", "") => Command::Stop,
+            ("/pause", "") => Command::Pause,
+            ("/resume", "") => Command::Resume,
             ("/plan", "") => Command::Plan,
             ("/usage", "") => Command::Usage,
             ("/history", "") => Command::History,
@@ -66,9 +72,9 @@ impl Line {
     }
 }
 
-/// Whether a line stops the turn: in a pipe the one thing that does not wait.
-pub(super) fn stops(line: &str) -> bool {
-    Line::parse(line) == Line::Command(Command::Stop)
+/// Whether a line stops or pauses the turn: in a pipe nothing else acts before its turn comes.
+pub(super) fn acts_at_once(line: &str) -> bool {
+    matches!(Line::parse(line), Line::Command(Command::Stop | Command::Pause))
 }
 
 #[cfg(test)]
@@ -96,7 +102,8 @@ mod tests {
         for (line, expected) in table {
             assert_eq!(Line::parse(line), expected, "{line:?}");
         }
-        assert!(stops("/stop") && !stops("/help") && !stops("stop"));
+        assert!(acts_at_once("/stop") && acts_at_once("/pause"));
+        assert!(!acts_at_once("/resume") && !acts_at_once("stop"));
         for word in
             HELP.lines().filter_map(|line| line.split_whitespace().next()).filter(|w| w.starts_with('/'))
         {

@@ -17,7 +17,7 @@ pub(super) fn store(global: &Global, report: &mut Report) {
     let shown = path.display();
     let problem = match path.exists() {
         true => SqliteStore::open(&path).err().map(|e| e.to_string()),
-        false => no_room(&path),
+        false => no_room(&path, global.store.is_none()),
     };
     match problem {
         Some(why) => {
@@ -34,10 +34,11 @@ pub(super) fn store(global: &Global, report: &mut Report) {
     }
 }
 
-/// Why the file could not be made.
-fn no_room(path: &Path) -> Option<String> {
+/// Why the file could not be made. Directories are made above the usual one only.
+fn no_room(path: &Path, is_usual: bool) -> Option<String> {
     let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let there = parent.ancestors().find(|directory| directory.exists()).unwrap_or(Path::new("."));
+    let mut above = parent.ancestors().take(if is_usual { usize::MAX } else { 1 });
+    let there = above.find(|directory| directory.exists()).unwrap_or(parent);
     let words = |why: &str| Some(format!("{} cannot be made: {} {why}", path.display(), there.display()));
     match there.is_dir() {
         false => words("is no directory"),

@@ -43,6 +43,13 @@ fn fault_r5_77_a_run_that_is_killed_in_mid_answer_is_resumed() {
         // All but the last quarter of a second of what is shown outlives the process.
         tokio::time::sleep(Duration::from_secs(1)).await;
         assert_eq!(status(&root).await, "running");
+        for args in
+            [&["sessions", "delete", "s1"][..], &["sessions", "fork", "s1"], &["sessions", "export", "s1"]]
+        {
+            let refused = done(kept(&root, args)).await;
+            assert_eq!(refused.status.code(), Some(2), "{args:?}");
+            assert!(stderr(&refused).contains("`turnwright ctl "), "{args:?}: {}", stderr(&refused));
+        }
         send("-KILL", &running.id().unwrap().to_string());
         running.wait().await.unwrap();
         assert_eq!(status(&root).await, "interrupted");
@@ -100,6 +107,41 @@ fn fault_a20_a_turn_that_is_paused_goes_on_elsewhere() {
         assert!(stderr(&stop).contains("`turnwright resume s1` goes on"), "{}", stderr(&stop));
         let resumed = done(asking(&root, &server, "resume", &["s1"])).await;
         assert_eq!((resumed.status.code(), stdout(&resumed).as_str()), (Some(0), "It is late.\n"));
+    });
+}
+
+/// `/pause` stops at the next step, `/resume` goes on, and `/stop` ends what was paused.
+#[test]
+fn a_chat_pauses_and_goes_on() {
+    run(async {
+        let slow = || {
+            let slow =
+                Reply::new().delay(Duration::from_millis(100)).text("I ").text("look ").text("there. ");
+            slow.tool_call("c1", "current_time", "{}")
+        };
+        let replies = [slow(), Reply::new().text("It is late."), slow(), Reply::new().text("Fine.")];
+        let (server, root) = (server(replies).await, directory());
+        let mut terminal = chat(&server, &root);
+        terminal.say("when?").await;
+        terminal.sees("I look").await;
+        terminal.press("/pause\r").await;
+        terminal.sees("the turn stops at its next step").await;
+        terminal.sees("drained: the turn can be resumed").await;
+        terminal.say("and now?").await;
+        terminal.sees("a turn of session s1 is not over").await;
+        terminal.say("/resume").await;
+        terminal.sees("It is late.").await;
+        terminal.say("/resume").await;
+        terminal.sees("no turn waits to be resumed").await;
+        terminal.say("again").await;
+        terminal.sees("I look").await;
+        terminal.press("/pause\r").await;
+        terminal.sees("drained: ").await;
+        terminal.say("/stop").await;
+        terminal.sees("cancelled by user: /stop").await;
+        terminal.say("thanks").await;
+        terminal.sees("Fine.").await;
+        assert_eq!(server.request_count(), 4);
     });
 }
 

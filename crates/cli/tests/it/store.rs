@@ -104,6 +104,23 @@ fn fault_l4_what_is_said_while_a_call_waits_is_read_once_the_turn_goes_on() {
 }
 
 #[test]
+fn fault_c23_a_fork_is_answered_otherwise() {
+    run(async {
+        let (server, root) = waits([Reply::new().text("No, then."), Reply::new().text("Done.")]).await;
+        let forked = done(kept(&root, &["sessions", "fork", "s1", "--to", "f"])).await;
+        assert_eq!(stdout(&forked), "f\n", "{}", stderr(&forked));
+        let denied = done(asking(&root, &server, "resume", &["f", "--deny", "all"])).await;
+        assert_eq!((denied.status.code(), stdout(&denied).as_str()), (Some(0), "No, then.\n"));
+        assert!(!root.join("a.txt").exists());
+        let approved = done(asking(&root, &server, "resume", &["s1", "--approve", "all"])).await;
+        assert_eq!((approved.status.code(), stdout(&approved).as_str()), (Some(0), "Done.\n"));
+        assert!(root.join("a.txt").exists());
+        let listed = json(&done(kept(&root, &["sessions", "list", "--json"])).await);
+        assert!(listed.iter().all(|s| s["status"] == "idle" && s["messages"] == 4), "{listed:?}");
+    });
+}
+
+#[test]
 fn looking_makes_no_file() {
     run(async {
         let root = directory();
@@ -171,7 +188,7 @@ fn doctor_says_where_sessions_are_kept_and_why_they_cannot_be() {
         let cases = [
             ("none", "missing", "in memory"),
             ("new.db", "ok", "new.db, which the first one makes"),
-            ("a/b/c.db", "ok", "c.db, which the first one makes"),
+            ("a/b/c.db", "problem", "a/b is no directory"),
             ("file/c.db", "problem", "file is no directory"),
             ("file", "problem", "cannot be opened"),
         ];
