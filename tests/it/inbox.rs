@@ -235,6 +235,25 @@ async fn fault_k1_a_hundred_messages_at_once_start_one_turn_and_none_is_lost() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_message_that_came_back_may_come_again() {
+    let agent = build([slow("one")]).build().unwrap();
+    let inbox = Inbox::new(agent.clone());
+    let turn = started(&inbox, "first").await;
+    tokio::time::sleep(MS * 10).await;
+    let Submitted::Waits(mut ticket) = inbox.submit(&id(), says("second").id("m2")).await.unwrap() else {
+        panic!()
+    };
+    drop(turn);
+    let report = agent.shutdown(MS * 5_000).await;
+    assert_eq!(report.stuck, 0);
+    let Delivered::Returned { input, why } = ticket.delivered().await else { panic!() };
+    assert_eq!(input.key.as_deref(), Some("m2"));
+    assert!(why.contains("shuts down"), "{why}");
+    let again = inbox.submit(&id(), says("second").id("m2")).await;
+    assert!(matches!(again, Err(Refused::Start(StartError::ShuttingDown))), "no duplicate: {again:?}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_agent_without_a_channel_says_that_nothing_can_wait() {
     let agent = agent([slow("one")]).build().unwrap();
     let inbox = Inbox::new(agent.clone());

@@ -21,8 +21,11 @@ impl Owner {
         directory.push("-owners");
         let directory = PathBuf::from(directory);
         fs::create_dir_all(&directory)?;
-        let lock = File::create(directory.join(&id))?;
+        // Locked before anybody can see it under its name: a file that is not locked belongs to the dead.
+        let unseen = directory.join(format!(".{id}"));
+        let lock = File::create(&unseen)?;
         lock.lock()?;
+        fs::rename(&unseen, directory.join(&id))?;
         let owner = Self { id, directory, _lock: lock };
         owner.tidy();
         Ok(owner)
@@ -48,7 +51,10 @@ impl Owner {
     fn tidy(&self) {
         let Ok(entries) = fs::read_dir(&self.directory) else { return };
         for entry in entries.flatten() {
-            if entry.file_name() != *self.id && is_free(&entry.path()).unwrap_or(false) {
+            let name = entry.file_name();
+            // One with a dot is about to be locked.
+            let is_owner = !name.as_encoded_bytes().starts_with(b".");
+            if is_owner && name != *self.id && is_free(&entry.path()).unwrap_or(false) {
                 // Another store may be doing the same.
                 let _ = fs::remove_file(entry.path());
             }

@@ -337,6 +337,7 @@ pages! {
     "docs/guide/interceptors.md" GuideInterceptors,
     "docs/guide/control.md" GuideControl,
     "docs/guide/durability.md" GuideDurability,
+    "docs/guide/products.md" GuideProducts,
     "docs/guide/testing.md" GuideTesting,
     "docs/guide/ladder.md" GuideLadder,
 }

@@ -93,9 +93,7 @@ impl Core<scope::LlmCall> for ModelCore<'_> {
     ) -> Result<LlmResponse, Exit> {
         let rt = self.0;
         request.attempt = call.attempt();
-        // Whom a layer named is asked. A client that keeps what it was asked must not keep itself alive by it.
-        let target = request.target.take().unwrap_or_else(|| rt.agent.model.clone());
-        rt.take_model_call(&target)?;
+        rt.take_model_call(request.target.as_ref().unwrap_or(&rt.agent.model))?;
         // When a layer may still change the answer, nothing is shown before the chain returned.
         rt.ledger.with(|leg| leg.begin_attempt(call.is_gating(), call.attempt(), &request));
         // A layer may have awaited something since the cancel: no further model call starts.
@@ -104,6 +102,8 @@ impl Core<scope::LlmCall> for ModelCore<'_> {
         }
         let shared = StreamCall::new();
         let layers = rt.agent.interceptors.llm_stream.snapshot();
+        // Whom a layer named is asked. A client that keeps what it was asked must not keep itself alive by it.
+        let target = request.target.take().unwrap_or_else(|| rt.agent.model.clone());
         let provider_name = target.provider().to_owned();
         let provider = rt.ask(&target, &request);
         request.target = Some(target.clone());

@@ -61,6 +61,10 @@ impl Ticket {
                 Err(StartError::Busy) => self.after_the_next().await,
                 Err(e) => {
                     let input = self.input.clone();
+                    // It may come again.
+                    if let Some(key) = &input.key {
+                        self.session.0.forget_key(key);
+                    }
                     return self.done(Delivered::Returned { input, why: format!("{why}; {e}") });
                 }
             }
