@@ -29,6 +29,12 @@ fn chat(server: &ProviderServer, root: &Path) -> Terminal {
     Terminal::open(server, root, &["--store", store.to_str().unwrap(), "chat", "--session", "s1"])
 }
 
+/// Takes its time, two seconds, before it asks for a tool.
+fn looks() -> Reply {
+    let slow = Reply::new().delay(Duration::from_millis(100)).text("I ").text("look ");
+    (0..18).fold(slow, |slow, _| slow.text("… ")).tool_call("c1", "current_time", "{}")
+}
+
 /// What was shown is kept, and the next leg knows it.
 #[test]
 fn fault_r5_77_a_run_that_is_killed_in_mid_answer_is_resumed() {
@@ -91,9 +97,7 @@ fn fault_n10_r5_78_a_run_that_is_killed_in_a_tool_reports_the_call_in_doubt() {
 #[test]
 fn fault_a20_a_turn_that_is_paused_goes_on_elsewhere() {
     run(async {
-        let slow = Reply::new().delay(Duration::from_millis(100)).text("I ").text("look ").text("at ");
-        let slow = slow.text("the ").text("clock. ").tool_call("c1", "current_time", "{}");
-        let (server, root) = (server([slow, Reply::new().text("It is late.")]).await, directory());
+        let (server, root) = (server([looks(), Reply::new().text("It is late.")]).await, directory());
         let running = asking(&root, &server, "run", &["--session", "s1", "when?", "--json"]).spawn().unwrap();
         server.wait_for_requests(1).await;
         let paused = done(kept(&root, &["ctl", "pause", "s1", "--json"])).await;
@@ -114,12 +118,7 @@ fn fault_a20_a_turn_that_is_paused_goes_on_elsewhere() {
 #[test]
 fn a_chat_pauses_and_goes_on() {
     run(async {
-        let slow = || {
-            let slow =
-                Reply::new().delay(Duration::from_millis(100)).text("I ").text("look ").text("there. ");
-            slow.tool_call("c1", "current_time", "{}")
-        };
-        let replies = [slow(), Reply::new().text("It is late."), slow(), Reply::new().text("Fine.")];
+        let replies = [looks(), Reply::new().text("It is late."), looks(), Reply::new().text("Fine.")];
         let (server, root) = (server(replies).await, directory());
         let mut terminal = chat(&server, &root);
         terminal.say("when?").await;
