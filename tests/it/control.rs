@@ -324,3 +324,30 @@ async fn a_cancel_of_the_run_is_the_turns_too() {
     let ran = read(&session, handle).await;
     assert_eq!((receipt.fate().await, ran.result().outcome()), (Fate::Applied, Outcome::Cancelled));
 }
+
+#[tokio::test(start_paused = true)]
+async fn fault_l8_the_end_of_a_turn_lists_what_it_gave_back_and_what_still_waits() {
+    let channel = Arc::new(InMemoryControlChannel::new(&Sources::default()));
+    let agent = agent([Reply::new().text("I think ").silence()]).channel(channel.clone()).build().unwrap();
+    let session = agent.new_session();
+    let handle = session.start("hi").unwrap();
+    tokio::time::sleep(Duration::from_millis(10)).await;
+    let send = async |body: CommandBody, scope: ControlScope| {
+        let command = ControlCommand::new(&Sources::default(), scope, "ann", body);
+        channel.send(command).await.unwrap()
+    };
+    let here = || ControlScope::session(session.id().clone());
+    let steer = send(CommandBody::InjectSteer { parts: vec![Part::text("left")] }, here()).await;
+    let say = send(CommandBody::InjectUserMessage { parts: vec![Part::text("and then?")] }, here()).await;
+    let graph = send(CommandBody::PauseGraph, ControlScope::graph(session.id().clone(), "g")).await;
+    let stop = send(CommandBody::CancelTurn { reason: Some("enough".into()) }, here()).await;
+    let ran = read(&session, handle).await;
+    let Some(TurnEventKind::TurnFinished(end)) = ran.events.last().map(|e| &e.kind) else { panic!() };
+    assert_eq!(end.cancelled_by.as_ref().unwrap().to_string(), "cancelled by ann: enough");
+    assert_eq!((&end.returned, &end.queued), (&vec![steer.id(), say.id()], &vec![graph.id()]));
+    assert_eq!(stop.fate().await, Fate::Applied);
+    for receipt in [steer, say] {
+        assert!(matches!(receipt.fate().await, Fate::Returned { .. }));
+    }
+    assert_eq!(graph.try_fate(), None);
+}

@@ -91,8 +91,7 @@ fn judge(directory: &Path, recovery: &str, what: &str) -> usize {
 fn shown_is_kept(paths: &Paths, messages: &[std::sync::Arc<Message>], what: &str) {
     let kept: Vec<String> = messages.iter().filter(|m| m.role == Role::Assistant).map(|m| m.text()).collect();
     for line in fs::read_to_string(&paths.shown).unwrap().lines() {
-        let (answer, early) = line.split_once('\t').unwrap();
-        let _ = answer;
+        let (_, early) = line.split_once('\t').unwrap();
         assert!(
             kept.iter().any(|text| text.starts_with(early)),
             "{what}: {early:?} was shown more than 250 ms before the kill, and is not in {kept:?}"
@@ -104,12 +103,9 @@ fn shown_is_kept(paths: &Paths, messages: &[std::sync::Arc<Message>], what: &str
 fn lives(kills: &[u64], recovery: &str) -> (TempDir, usize) {
     let directory = TempDir::new().unwrap();
     let what = format!("{recovery}, killed at {kills:?}");
-    let mut count = 0;
     for kill in kills.iter().map(|kill| Some(*kill)).chain([None; 3]) {
-        count += 1;
         if live(directory.path(), kill, recovery) {
             let in_doubt = judge(directory.path(), recovery, &what);
-            let _ = count;
             return (directory, in_doubt);
         }
     }

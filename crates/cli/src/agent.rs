@@ -44,9 +44,9 @@ pub(crate) fn build(
 }
 
 /// What is wrong with a configuration that only building an agent finds out.
-pub(crate) fn check(config: Config) -> Result<(), Refusal> {
+pub(crate) fn check(config: &Config) -> Result<(), Refusal> {
     let root = config.text("tools.root").unwrap_or(".").to_owned();
-    policies(&[], &config, root.as_ref()).map(drop)
+    policies(&[], config, root.as_ref()).map(drop)
 }
 
 /// An agent with this model, and everything else as these options say.

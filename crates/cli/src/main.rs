@@ -114,7 +114,7 @@ fn dispatch(
                 Some(file) => config::check(file)?,
                 None => config::find()?,
             };
-            agent::check(config.clone())?;
+            agent::check(&config)?;
             let text = match &config.path {
                 Some(path) => format!("{}: nothing is wrong\n", path.display()),
                 None => "there is no configuration file; everything is as it is built in\n".into(),

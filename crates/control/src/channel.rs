@@ -3,7 +3,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use tokio::sync::watch;
-use turnwright_core::{BoxFuture, SessionId, Timestamp, panic::panic_text};
+use turnwright_core::{BoxFuture, CommandId, SessionId, Timestamp, panic::panic_text};
 
 use crate::{CommandType, ControlCommand, ControlScope, Fate, Receipt};
 
@@ -63,6 +63,13 @@ pub trait ControlChannel: Send + Sync {
     /// # Cancel safety
     /// Synchronous. A delivery that is dropped by a caller that went away is returned to its sender.
     fn take(&self, scope: &ControlScope, types: &[CommandType]) -> Vec<Delivery>;
+
+    /// Commands for the session that wait to be taken, as far as this channel knows of them here; in the order in which they
+    /// would be. For reports: what is said may be over when it is read. A channel that cannot know says nothing.
+    fn queued(&self, session: &SessionId) -> Vec<CommandId> {
+        let _ = session;
+        Vec::new()
+    }
 
     /// A wake-up that fires when a command for the session arrives. Level-triggered from now on.
     fn wakeup(&self, session: &SessionId) -> Wakeup;

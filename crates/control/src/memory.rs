@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use turnwright_core::{BoxFuture, Clock, SessionId, Sources, clock::Instant};
+use turnwright_core::{BoxFuture, Clock, CommandId, SessionId, Sources, clock::Instant};
 
 use crate::{
     CommandType, ControlChannel, ControlCommand, ControlScope, Delivery, Receipt, SendError, Wakeup,
@@ -111,6 +111,10 @@ impl ControlChannel for InMemoryControlChannel {
         taken.into_iter().map(Waiting::deliver).collect()
     }
 
+    fn queued(&self, session: &SessionId) -> Vec<CommandId> {
+        self.locked(|inner, now| inner.queued(session, now))
+    }
+
     fn wakeup(&self, session: &SessionId) -> Wakeup {
         self.locked(|inner, now| Wakeup::new(inner.arrivals(session, now)))
     }
@@ -122,7 +126,8 @@ impl std::fmt::Debug for InMemoryControlChannel {
     }
 }
 
-#[cfg(all(test, not(turnwright_model)))]
+#[cfg(test)]
+#[cfg(not(turnwright_model))]
 mod tests;
 
 /// Every interleaving of a few threads; run by `cargo xtask model`.

@@ -163,6 +163,13 @@ pub struct TurnFinished {
     /// What is asked, when the turn waits.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub pending: Vec<ApprovalRequest>,
+    /// Commands that the end of the turn left without effect: their messages are the senders' again, and their cancels came
+    /// too late.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub returned: Vec<CommandId>,
+    /// Commands for the session that still wait.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub queued: Vec<CommandId>,
 }
 
 /// An error in a form scripts can read.
@@ -208,6 +215,8 @@ impl TurnFinished {
             error: None,
             cancelled_by: None,
             pending: Vec::new(),
+            returned: Vec::new(),
+            queued: Vec::new(),
         };
         match outcome {
             LegOutcome::Finished(result) => {

@@ -16,6 +16,7 @@
 
 mod channel;
 mod check;
+mod commands;
 mod error;
 mod owner;
 mod poll;
@@ -26,8 +27,9 @@ mod sqlite;
 mod threads;
 mod write;
 
-pub use channel::{AuditRow, SqliteChannel};
+pub use channel::SqliteChannel;
 pub use check::{CheckReport, Fault};
+pub use commands::AuditRow;
 pub use error::OpenError;
 pub use retention::{Retention, Swept};
 pub use sqlite::{SqliteOptions, SqliteStore, Synchronous};

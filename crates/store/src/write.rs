@@ -151,7 +151,7 @@ pub(crate) fn commit(
     })
     .map_err(sql)?;
     for command in applied {
-        crate::channel::settle(tx, &command.to_string(), &turnwright_control::Fate::Applied, now.ms())?;
+        crate::commands::settle(tx, &command.to_string(), &turnwright_control::Fate::Applied, now.ms())?;
     }
     let fence = lease.fence.and_then(|fence| u64::try_from(fence).ok()).map(Fence);
     Ok(Committed { revision: revision + 1, fence })
@@ -306,7 +306,7 @@ pub(crate) fn delete(tx: &Transaction<'_>, session: &SessionId, now: &Now) -> Re
         return Err(before.lease.held(session));
     }
     tx.execute("DELETE FROM sessions WHERE id = ?1", [session.as_str()]).map_err(sql)?;
-    crate::channel::forget(tx, session, now.ms())
+    crate::commands::forget(tx, session, now.ms())
 }
 
 pub(crate) fn json<T: serde::Serialize + ?Sized>(value: &T) -> Result<String, StoreError> {

@@ -6,6 +6,8 @@
     reason = "a benchmark stops at the first surprise, and prints what it found"
 )]
 
+mod stored;
+
 use std::{future::Future, sync::Arc, time::Duration};
 
 use futures::{Stream, StreamExt, stream};
@@ -31,6 +33,9 @@ fn main() {
     for sessions in [1_000, 10_000, 100_000] {
         println!("figure idle_bytes/{sessions} {:.0}", idle(sessions));
     }
+    let (wakeup, commit) = stored::latencies();
+    println!("figure sqlite_wakeup_micros {wakeup:.0}");
+    println!("figure sqlite_commit_micros {commit:.0}");
     concurrent(10);
     for turns in [1, 100, 10_000] {
         let (bytes, micros) = concurrent(turns);

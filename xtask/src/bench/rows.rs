@@ -140,6 +140,13 @@ const TURNS: &[Row] = &[
         budget: AtMost(1000.0),
     },
     Row {
+        what: "command to another process by SQLite, sent to taken, median",
+        figure: |f| f.get("sqlite_wakeup_micros"),
+        unit: "µs",
+        beside: Some((|f| Ok(f.get("sqlite_wakeup_micros")? / f.get("sqlite_commit_micros")?), "a commit")),
+        budget: Budget::None,
+    },
+    Row {
         what: "idle session, of 1,000",
         figure: |f| f.get("idle_bytes/1000"),
         unit: "bytes",
@@ -261,6 +268,8 @@ mod tests {
             "turn/burst_full",
             "cancel/silent_server",
             "cancel/wake_up",
+            "sqlite_wakeup_micros",
+            "sqlite_commit_micros",
             "idle_bytes/1000",
             "idle_bytes/100000",
             "running_bytes/100",

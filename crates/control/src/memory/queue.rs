@@ -4,7 +4,7 @@
 use std::collections::{HashMap, VecDeque};
 
 use tokio::sync::watch;
-use turnwright_core::{SessionId, Timestamp, clock::Instant};
+use turnwright_core::{CommandId, SessionId, Timestamp, clock::Instant};
 
 use super::ChannelLimits;
 use crate::{
@@ -82,6 +82,13 @@ impl Inner {
         }
         self.uncount(&taken);
         taken
+    }
+
+    /// What waits for a session.
+    pub(super) fn queued(&mut self, session: &SessionId, now: Instant) -> Vec<CommandId> {
+        self.expire(session, now);
+        let waiting = self.sessions.get(session).map_or(&[][..], |queue| &queue.commands);
+        waiting.iter().map(|waiting| waiting.command.id).collect()
     }
 
     /// The arrivals of a session.

@@ -177,7 +177,7 @@ impl ArgumentMatcher {
                             Ok(resolved) => real = resolved,
                             // A link to nothing leads wherever it is written to.
                             Err(e) if e.kind() == io::ErrorKind::NotFound && !is_link(&real) => {
-                                missing = true
+                                missing = true;
                             }
                             Err(_) => return None,
                         }

@@ -256,9 +256,15 @@ impl LegRt {
     pub(crate) fn return_leftovers(&self, outcome: &LegOutcome) {
         let Some(channel) = &self.agent.channel else { return };
         let returned = catch_unwind(AssertUnwindSafe(|| {
+            let mut returned = Vec::new();
             if outcome.outcome().is_terminal() {
-                return_leftovers(&**channel, &self.ctx, &mut |command, fate| self.tell(command, fate));
+                return_leftovers(&**channel, &self.ctx, &mut |command, fate| {
+                    returned.push(command.id);
+                    self.tell(command, fate);
+                });
             }
+            let queued = channel.queued(self.ctx.session());
+            self.ledger.with(|leg| (leg.returned, leg.queued) = (returned, queued));
         }));
         if let Err(panic) = returned {
             tracing::warn!("the control channel panicked: {}", panic_text(&*panic));

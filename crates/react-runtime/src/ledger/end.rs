@@ -100,7 +100,9 @@ impl Leg {
 
     fn finished(&self, outcome: &LegOutcome) -> TurnEventKind {
         let content = self.visible_text(StopReason::Cancelled);
-        let finished = TurnFinished::of(outcome, content, self.usage, self.machine.iterations());
+        let mut finished = TurnFinished::of(outcome, content, self.usage, self.machine.iterations());
+        finished.returned.clone_from(&self.returned);
+        finished.queued.clone_from(&self.queued);
         TurnEventKind::TurnFinished(Box::new(finished))
     }
 

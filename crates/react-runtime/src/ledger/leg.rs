@@ -6,8 +6,8 @@ use std::{
 };
 
 use turnwright_core::{
-    AgentResult, ApprovalTransaction, CallId, HistoryError, HistorySnapshot, Interrupted, Message, MessageId,
-    Origin, Part, Role, Sources, Timestamp, TokenUsage, ToolResult,
+    AgentResult, ApprovalTransaction, CallId, CommandId, HistoryError, HistorySnapshot, Interrupted, Message,
+    MessageId, Origin, Part, Role, Sources, Timestamp, TokenUsage, ToolResult,
 };
 use turnwright_hook::HookPoint;
 use turnwright_llm_stream::{Assembler, LlmResponse};
@@ -37,6 +37,9 @@ pub(crate) struct Leg {
     pub(crate) batch: Option<Batch>,
     pub(crate) transaction: Option<ApprovalTransaction>,
     pub(crate) result: Option<AgentResult>,
+    /// Commands that the end of the turn left without effect, and those that still wait.
+    pub(crate) returned: Vec<CommandId>,
+    pub(crate) queued: Vec<CommandId>,
     pub(super) messages: Vec<Arc<Message>>,
     pub(super) revision: u64,
     pub(super) turn_start: usize,
@@ -108,6 +111,8 @@ impl Leg {
             batch: parts.batch,
             transaction: parts.transaction,
             result: None,
+            returned: Vec::new(),
+            queued: Vec::new(),
             messages: parts.messages,
             revision: 0,
             turn_start: parts.turn_start,

@@ -2,6 +2,7 @@
 
 mod decide;
 mod handle;
+mod next;
 mod parent;
 mod recover;
 mod save;

@@ -1,5 +1,5 @@
 //! The SQLite store against the suites, and against what happens to files.
-#![expect(clippy::unwrap_used, clippy::panic, reason = "tests stop at the first surprise")]
+#![expect(clippy::unwrap_used, reason = "tests stop at the first surprise")]
 
 mod conformance;
 mod faults;

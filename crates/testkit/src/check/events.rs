@@ -153,6 +153,8 @@ mod tests {
             iterations: 1,
             error: None,
             cancelled_by: None,
+            returned: Vec::new(),
+            queued: Vec::new(),
             pending: Vec::new(),
         };
         let started = TurnEventKind::TurnStarted { agent: "a".into(), leg };
