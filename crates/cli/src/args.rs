@@ -6,7 +6,7 @@ use clap::{
     Args, Parser, Subcommand, ValueEnum,
     builder::{FalseyValueParser, PossibleValuesParser},
 };
-use turnwright::SessionId;
+use turnwright::{SessionId, runtime::store::SessionStatus};
 
 use crate::{decode, exit};
 
@@ -211,6 +211,9 @@ pub(crate) enum SessionsCommand {
         /// Those with a greater id than this one: the last one of the page before.
         #[arg(long, value_name = "ID")]
         after: Option<SessionId>,
+        /// Those that stand so only.
+        #[arg(long, value_name = "STATUS")]
+        status: Option<Status>,
     },
     /// Show one: how it stands, what waits, and its messages.
     Show {
@@ -252,6 +255,33 @@ pub(crate) enum SessionsCommand {
         /// The session.
         session: SessionId,
     },
+}
+
+/// How a session may stand.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Status {
+    /// No turn is open.
+    Idle,
+    /// A process runs a turn.
+    Running,
+    /// Calls wait for decisions.
+    Suspended,
+    /// A turn was paused.
+    Drained,
+    /// The process that ran a turn died.
+    Interrupted,
+}
+
+impl From<Status> for SessionStatus {
+    fn from(status: Status) -> Self {
+        match status {
+            Status::Idle => Self::Idle,
+            Status::Running => Self::Running,
+            Status::Suspended => Self::Suspended,
+            Status::Drained => Self::Drained,
+            Status::Interrupted => Self::Interrupted,
+        }
+    }
 }
 
 #[derive(Debug, Subcommand)]

@@ -161,6 +161,30 @@ fn a_question_is_asked_once_whatever_other_sessions_do() {
     });
 }
 
+/// However many go on with a turn, one does.
+#[test]
+fn fault_n8_r5_71_two_who_resume_at_once_run_the_call_once() {
+    run(async {
+        let call = Reply::new().tool_call("c1", "shell", r#"{"command":"echo x >> out"}"#);
+        let (server, root) = (server([call, Reply::new().text("Done."), Reply::new()]).await, directory());
+        let waits = done(asking(&root, &server, "run", &["--session", "s1", "do it"])).await;
+        assert_eq!(waits.status.code(), Some(3), "{}", stderr(&waits));
+        let listed = json(&done(kept(&root, &["sessions", "list", "--json", "--status", "suspended"])).await);
+        assert_eq!(listed.len(), 1);
+        let resume = || {
+            let mut command = asking(&root, &server, "resume", &["s1", "--approve", "all"]);
+            command.env("PATH", std::env::var_os("PATH").unwrap());
+            done(command)
+        };
+        let ended = futures::future::join_all((0..4).map(|_| resume())).await;
+        let well = ended.iter().filter(|output| output.status.code() == Some(0)).count();
+        let told: Vec<_> = ended.iter().map(stderr).collect();
+        assert_eq!((well, fs::read_to_string(root.join("out")).unwrap().as_str()), (1, "x\n"), "{told:?}");
+        assert_eq!(server.request_count(), 2);
+        assert_eq!(status(&root).await, "idle");
+    });
+}
+
 /// `fault_n8`, `fault_r5_73`: one of the two goes on with the turn, and the other one can go on with the session.
 #[test]
 fn a_turn_that_is_resumed_elsewhere_while_a_chat_asks_goes_on_once() {
