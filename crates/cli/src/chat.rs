@@ -76,7 +76,7 @@ pub(crate) async fn run(
         };
         chat.tell(&format!("{words}\n")).await;
     }
-    kept::settle(store).await;
+    kept::settle(store, global.color).await;
     Ok(chat.console.lost().unwrap_or(code).into())
 }
 

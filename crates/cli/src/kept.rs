@@ -13,7 +13,12 @@ use turnwright::{
     store::{CheckReport, Fault, OpenError, Retention, SqliteOptions, SqliteStore, Synchronous},
 };
 
-use crate::{Global, Refusal, args::StoreCommand, config::Config, exit, output};
+use crate::{
+    Global, Refusal,
+    args::{ColorWhen, StoreCommand},
+    config::Config,
+    exit, output,
+};
 
 /// What says that sessions are not kept.
 const NONE: &str = "none";
@@ -157,12 +162,12 @@ pub(crate) async fn is_stored(store: &SqliteStore, id: &SessionId) -> Result<boo
 }
 
 /// Waits until everything is written.
-pub(crate) async fn settle(store: Option<&SqliteStore>) {
+pub(crate) async fn settle(store: Option<&SqliteStore>, color: ColorWhen) {
     if let Some(store) = store
         && let Err(e) = store.flush().await
     {
         let info = ErrorInfo::from(e);
-        output::refuse(&Refusal::new(info.message), crate::args::ColorWhen::Auto);
+        output::refuse(&Refusal::new(info.message), color);
     }
 }
 

@@ -71,7 +71,7 @@ pub(crate) async fn run(
         let hint = errors.paint(style::HINT, "hint:");
         console.tell(&format!("{hint} {}\n", approval::nobody_to_ask(&session, true))).await;
     }
-    kept::settle(Some(store)).await;
+    kept::settle(Some(store), global.color).await;
     Ok(console.code(&leg).into())
 }
 

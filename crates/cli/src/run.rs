@@ -70,7 +70,7 @@ pub(crate) async fn turn(
         let hint = errors.paint(style::HINT, "hint:");
         console.tell(&format!("{hint} {}\n", approval::nobody_to_ask(&session, store.is_some()))).await;
     }
-    kept::settle(store).await;
+    kept::settle(store, global.color).await;
     Ok(console.code(&leg).into())
 }
 

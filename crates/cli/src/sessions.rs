@@ -42,7 +42,10 @@ pub(crate) async fn run(
     };
     let sources = Sources::default();
     let text = match command {
-        SessionsCommand::List { limit, after } => list(global, &store, limit, after).await?,
+        SessionsCommand::List { limit, after, status } => {
+            let status = status.map(Into::into);
+            list(global, &store, SessionQuery { after, limit: limit as usize, status }).await?
+        }
         SessionsCommand::Show { session, events: true, .. } => events(&store, &session).await?,
         SessionsCommand::Show { session, commands: true, .. } => commands(&store, &session).await?,
         SessionsCommand::Show { session, .. } => show(global, &store, &session).await?,
@@ -112,13 +115,8 @@ fn status(summary: &SessionSummary) -> String {
     }
 }
 
-async fn list(
-    global: &Global,
-    store: &SqliteStore,
-    limit: u32,
-    after: Option<SessionId>,
-) -> Result<String, Refusal> {
-    let query = SessionQuery { after, limit: limit as usize, status: None };
+async fn list(global: &Global, store: &SqliteStore, query: SessionQuery) -> Result<String, Refusal> {
+    let limit = query.limit;
     let sessions = store.list(query).await.map_err(|e| kept::failed(&e))?;
     if global.json {
         return sessions.iter().map(line).collect();
@@ -133,7 +131,7 @@ async fn list(
         let (id, status) = (session.session.as_str(), status(session));
         text.push_str(&format!("{id:widest$}  {status:<14}  {:>8}  {at}\n", session.messages));
     }
-    if sessions.len() == limit as usize
+    if sessions.len() == limit
         && let Some(last) = sessions.last()
     {
         text.push_str(&format!("there may be more: --after {}\n", last.session));

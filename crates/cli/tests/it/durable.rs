@@ -29,6 +29,12 @@ fn chat(server: &ProviderServer, root: &Path) -> Terminal {
     Terminal::open(server, root, &["--store", store.to_str().unwrap(), "chat", "--session", "s1"])
 }
 
+/// Takes its time, two seconds, before it asks for a tool.
+fn looks() -> Reply {
+    let slow = Reply::new().delay(Duration::from_millis(100)).text("I ").text("look ");
+    (0..18).fold(slow, |slow, _| slow.text("… ")).tool_call("c1", "current_time", "{}")
+}
+
 /// What was shown is kept, and the next leg knows it.
 #[test]
 fn fault_r5_77_a_run_that_is_killed_in_mid_answer_is_resumed() {
@@ -91,9 +97,7 @@ fn fault_n10_r5_78_a_run_that_is_killed_in_a_tool_reports_the_call_in_doubt() {
 #[test]
 fn fault_a20_a_turn_that_is_paused_goes_on_elsewhere() {
     run(async {
-        let slow = Reply::new().delay(Duration::from_millis(100)).text("I ").text("look ").text("at ");
-        let slow = slow.text("the ").text("clock. ").tool_call("c1", "current_time", "{}");
-        let (server, root) = (server([slow, Reply::new().text("It is late.")]).await, directory());
+        let (server, root) = (server([looks(), Reply::new().text("It is late.")]).await, directory());
         let running = asking(&root, &server, "run", &["--session", "s1", "when?", "--json"]).spawn().unwrap();
         server.wait_for_requests(1).await;
         let paused = done(kept(&root, &["ctl", "pause", "s1", "--json"])).await;
@@ -114,12 +118,7 @@ fn fault_a20_a_turn_that_is_paused_goes_on_elsewhere() {
 #[test]
 fn a_chat_pauses_and_goes_on() {
     run(async {
-        let slow = || {
-            let slow =
-                Reply::new().delay(Duration::from_millis(100)).text("I ").text("look ").text("there. ");
-            slow.tool_call("c1", "current_time", "{}")
-        };
-        let replies = [slow(), Reply::new().text("It is late."), slow(), Reply::new().text("Fine.")];
+        let replies = [looks(), Reply::new().text("It is late."), looks(), Reply::new().text("Fine.")];
         let (server, root) = (server(replies).await, directory());
         let mut terminal = chat(&server, &root);
         terminal.say("when?").await;
@@ -159,6 +158,30 @@ fn a_question_is_asked_once_whatever_other_sessions_do() {
         terminal.press("y\r").await;
         terminal.sees("Done.").await;
         assert_eq!(terminal.seen.matches("? y/n > ").count(), 1, "{}", terminal.seen);
+    });
+}
+
+/// However many go on with a turn, one does.
+#[test]
+fn fault_n8_r5_71_two_who_resume_at_once_run_the_call_once() {
+    run(async {
+        let call = Reply::new().tool_call("c1", "shell", r#"{"command":"echo x >> out"}"#);
+        let (server, root) = (server([call, Reply::new().text("Done."), Reply::new()]).await, directory());
+        let waits = done(asking(&root, &server, "run", &["--session", "s1", "do it"])).await;
+        assert_eq!(waits.status.code(), Some(3), "{}", stderr(&waits));
+        let listed = json(&done(kept(&root, &["sessions", "list", "--json", "--status", "suspended"])).await);
+        assert_eq!(listed.len(), 1);
+        let resume = || {
+            let mut command = asking(&root, &server, "resume", &["s1", "--approve", "all"]);
+            command.env("PATH", std::env::var_os("PATH").unwrap());
+            done(command)
+        };
+        let ended = futures::future::join_all((0..4).map(|_| resume())).await;
+        let well = ended.iter().filter(|output| output.status.code() == Some(0)).count();
+        let told: Vec<_> = ended.iter().map(stderr).collect();
+        assert_eq!((well, fs::read_to_string(root.join("out")).unwrap().as_str()), (1, "x\n"), "{told:?}");
+        assert_eq!(server.request_count(), 2);
+        assert_eq!(status(&root).await, "idle");
     });
 }
 
