@@ -57,7 +57,7 @@ async fn open(agent: &Agent) -> Session {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_message_for_a_running_turn_is_what_the_mode_says() {
+async fn fault_l2_a_message_for_a_running_turn_is_what_the_mode_says_and_is_never_overwritten() {
     for mode in [BusyMode::Queue, BusyMode::Steer, BusyMode::Interrupt, BusyMode::Reject] {
         let agent = build([slow("one"), slow("two"), slow("three")]).build().unwrap();
         let inbox = Inbox::new(agent.clone()).mode(mode);

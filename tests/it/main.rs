@@ -20,6 +20,7 @@ mod inbox;
 mod policies;
 mod recordings;
 mod repeats;
+mod rows;
 mod steering;
 mod stored;
 mod streams;

@@ -10,7 +10,7 @@
 //!
 //! let policies = Policies::new()
 //!     .ask("shell")
-//!     .inside("write_file", ArgumentMatcher::below(["/srv/project"])?)
+//!     .inside("write_file", ArgumentMatcher::below(["."])?)
 //!     .never("drop_table", "no tables are dropped here")
 //!     .ask_if("send_mail", |call, _| !call.arguments.contains("@example.com"));
 //! # let _ = policies;

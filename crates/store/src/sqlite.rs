@@ -230,7 +230,11 @@ fn connect(path: &Path, options: &SqliteOptions, flags: OpenFlags) -> Result<Con
 
 impl Shared {
     pub(crate) fn now(&self) -> Now {
-        Now { time: self.sources.clock.now(), owner: self.owner.clone() }
+        Now {
+            time: self.sources.clock.now(),
+            owner: self.owner.clone(),
+            events: self.retention.events_per_session,
+        }
     }
 
     pub(crate) fn poller(&self) -> &Poller {
@@ -292,7 +296,7 @@ impl SessionStore for SqliteStore {
         events: Vec<RecordedEvent>,
     ) -> BoxFuture<'a, Result<(), StoreError>> {
         let id = session.clone();
-        Box::pin(self.0.change(session.clone(), move |tx, _| write::release(tx, &id, fence, &events)))
+        Box::pin(self.0.change(session.clone(), move |tx, now| write::release(tx, &id, fence, &events, now)))
     }
 
     fn delete<'a>(&'a self, session: &'a SessionId) -> BoxFuture<'a, Result<(), StoreError>> {

@@ -18,7 +18,12 @@ use crate::{
 pub(crate) struct Now {
     pub(crate) time: Timestamp,
     pub(crate) owner: Arc<Owner>,
+    /// Events a session keeps.
+    pub(crate) events: u32,
 }
+
+/// Events beyond those a session keeps before they are looked for: not with each change.
+const EVENTS_BEYOND: i64 = 256;
 
 impl Now {
     pub(crate) fn ms(&self) -> i64 {
@@ -116,7 +121,7 @@ pub(crate) fn commit(
     tx.prepare_cached("DELETE FROM journal WHERE session = ?1")
         .and_then(|mut delete| delete.execute([session.as_str()]))
         .map_err(sql)?;
-    let last_event = record(tx, &session, before.last_event, &events)?;
+    let last_event = record(tx, &session, before.last_event, &events, now)?;
     approvals(tx, &session, snapshot.as_ref(), now)?;
     let form = match &snapshot {
         Some(snapshot) => {
@@ -192,12 +197,19 @@ fn record(
     session: &SessionId,
     mut last: i64,
     events: &[RecordedEvent],
+    now: &Now,
 ) -> Result<i64, StoreError> {
     let mut insert =
         tx.prepare_cached("INSERT INTO events (session, number, body) VALUES (?1, ?2, ?3)").map_err(sql)?;
     for event in events {
         last += 1;
         insert.execute(params![session.as_str(), last, json(event)?]).map_err(sql)?;
+    }
+    let surplus = last - i64::from(now.events);
+    if !events.is_empty() && surplus > EVENTS_BEYOND {
+        tx.prepare_cached("DELETE FROM events WHERE session = ?1 AND number <= ?2")
+            .and_then(|mut delete| delete.execute(params![session.as_str(), surplus]))
+            .map_err(sql)?;
     }
     Ok(last)
 }
@@ -288,9 +300,10 @@ pub(crate) fn release(
     session: &SessionId,
     fence: Fence,
     events: &[RecordedEvent],
+    now: &Now,
 ) -> Result<(), StoreError> {
     let Ok(before) = owned(tx, session, fence) else { return Ok(()) };
-    let last = record(tx, session, before.last_event, events)?;
+    let last = record(tx, session, before.last_event, events, now)?;
     tx.execute(
         "UPDATE sessions SET holder = NULL, owner = NULL, fence = NULL, until = NULL, last_event = ?2 WHERE id = ?1",
         params![session.as_str(), last],

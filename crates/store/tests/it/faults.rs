@@ -242,7 +242,7 @@ async fn fault_r5_73_a_lease_ends_with_its_process() {
 }
 
 #[tokio::test]
-async fn what_is_kept_too_long_goes_and_open_turns_stay() {
+async fn fault_r8_110_what_is_kept_too_long_goes_and_open_turns_stay() {
     let (_directory, path) = file();
     let retention =
         Retention { events_per_session: 2, idle_sessions: Some(Duration::ZERO), ..Retention::default() };
@@ -269,4 +269,48 @@ async fn what_is_kept_too_long_goes_and_open_turns_stay() {
     let open = store.load(&id("open")).await.unwrap().unwrap();
     assert_eq!(open.status(), SessionStatus::Suspended);
     assert_eq!(store.events(&id("open"), 0, 100).await.unwrap().len(), 2);
+}
+
+#[tokio::test]
+async fn fault_k9_events_of_a_session_do_not_pile_up() {
+    let (_directory, path) = file();
+    let retention = Retention { events_per_session: 10, ..Retention::default() };
+    let store = options(SqliteOptions { retention, ..SqliteOptions::default() }, &path);
+    let event = |n: u64| turnwright_react_runtime::store::RecordedEvent {
+        turn: Sources::default().id(),
+        at: turnwright_core::Timestamp::UNIX_EPOCH,
+        event: serde_json::json!({ "type": "usage", "n": n }),
+    };
+    for base in 0..20 {
+        let mut change = change("s", base, "x");
+        change.events = (0..50).map(|n| event(base * 50 + n)).collect();
+        store.commit(change).await.unwrap();
+    }
+    let kept = store.events(&id("s"), 0, 10_000).await.unwrap();
+    assert!(kept.len() < 400, "{}", kept.len());
+    assert_eq!(kept.last().unwrap().number, 1_000, "the last ones stay");
+}
+
+#[tokio::test]
+async fn fault_k18_r8_109_each_message_is_stored_once_and_keeps_its_id() {
+    let (_directory, path) = file();
+    let store = Arc::new(SqliteStore::open(&path).unwrap());
+    let model = ScriptedModel::new(
+        (0..20).map(|_| Reply::new().text("x".repeat(10_000)).finish()).collect::<Vec<_>>(),
+    );
+    let agent = Agent::builder("t", model.handle()).store(store.clone()).build().unwrap();
+    let session = agent.open_session(id("s")).await.unwrap();
+    for _ in 0..20 {
+        session.start("hi").unwrap().result().await.unwrap();
+    }
+    let ids = |messages: &[Arc<Message>]| messages.iter().map(|m| m.id).collect::<Vec<_>>();
+    let (once, twice) =
+        (store.load(&id("s")).await.unwrap().unwrap(), store.load(&id("s")).await.unwrap().unwrap());
+    assert_eq!(ids(&once.messages), ids(&session.messages()));
+    assert_eq!(ids(&once.messages), ids(&twice.messages));
+    let rows: i64 = rusqlite::Connection::open(&path)
+        .unwrap()
+        .query_row("SELECT count(*) FROM messages", [], |row| row.get(0))
+        .unwrap();
+    assert_eq!(rows, 40, "rows grow with the history, not with its square");
 }
