@@ -77,8 +77,8 @@ impl LegRt {
 
     /// Charges what model calls used since the last time.
     pub(super) fn charge(&self, model: &ModelHandle) {
-        let used = self.ledger.with(Leg::take_uncharged);
         let Some(budget) = self.ctx.budget() else { return };
+        let used = self.ledger.with(Leg::take_uncharged);
         let price = self.price(model);
         for usage in used {
             budget.charge(&usage, price.map_or(0, |price| micros(price, &usage)));

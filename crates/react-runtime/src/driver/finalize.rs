@@ -42,7 +42,7 @@ pub(super) async fn run(rt: &LegRt, worked: Result<LegOutcome, Exit>) {
     let saved = rt.ledger.read(Leg::revision);
     let mut crashed = match rt.is_parked() {
         true => None,
-        false => rt.save_terminal().await.err().map(ErrorInfo::from),
+        false => Box::pin(rt.save_terminal()).await.err().map(ErrorInfo::from),
     };
     let was_cut = rt.ledger.read(|leg| leg.machine.was_cut());
     let until = was_cut.then(|| rt.ctx.sources().clock.instant() + UNWIND_BUDGET);
@@ -54,14 +54,16 @@ pub(super) async fn run(rt: &LegRt, worked: Result<LegOutcome, Exit>) {
             break;
         }
     }
-    let snapshot = if rt.is_parked() { rt.save_parked_again().await } else { None };
+    let snapshot = if rt.is_parked() { Box::pin(rt.save_parked_again()).await } else { None };
     if snapshot.is_none() && crashed.is_none() && rt.ledger.read(Leg::revision) != saved {
-        crashed = rt.save_terminal().await.err().map(ErrorInfo::from);
+        crashed = Box::pin(rt.save_terminal()).await.err().map(ErrorInfo::from);
     }
     let outcome = outcome(rt, crashed);
     let not_stored = Fate::returned("it was said in the turn, which could not be stored");
     rt.tell_landed(usize::MAX, &not_stored);
-    rt.release(&outcome).await;
+    if rt.is_kept() {
+        Box::pin(rt.release(&outcome)).await;
+    }
     rt.return_leftovers(&outcome);
     rt.end(&outcome, snapshot);
 }

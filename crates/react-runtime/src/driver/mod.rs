@@ -27,7 +27,7 @@ use std::{
     time::Duration,
 };
 
-use futures::FutureExt;
+use futures::{FutureExt, future::OptionFuture};
 use parking_lot::Mutex;
 use tokio::sync::watch;
 use turnwright_control::{ControlCommand, ControlError, Fate, drain_and_tell, return_leftovers};
@@ -132,13 +132,15 @@ pub(crate) async fn drive(rt: Arc<LegRt>, mut last: LastWords) {
     let mut work = Box::pin(AssertUnwindSafe(work::run(&rt)).catch_unwind());
     let worked = {
         let watch = pin!(AssertUnwindSafe(rt.watch_control()).catch_unwind());
-        let kept = pin!(Box::pin(rt.keep()));
+        let is_kept = rt.is_kept();
+        let kept = OptionFuture::from(is_kept.then(|| Box::pin(rt.keep())));
+        let mut kept = pin!(kept);
         tokio::select! {
             biased;
             cause = rt.interrupt.cancelled() => Err(Exit::Control(ControlError::from(cause))),
             cause = rt.cancelled_and_grace() => Err(Exit::Control(ControlError::from(cause))),
             // Another writer has the session: what this one does is no use any more.
-            lost = kept => Err(Exit::Failed(lost.into())),
+            Some(lost) = &mut kept, if is_kept => Err(Exit::Failed(lost.into())),
             // It ends by a panic of the channel only.
             panic = watch => Err(panicked("the control channel", panic.err().as_deref())),
             out = &mut work => out.unwrap_or_else(|panic| Err(panicked("the turn", Some(&*panic)))),
@@ -208,7 +210,7 @@ impl LegRt {
         };
         tokio::select! {
             biased;
-            () = self.watch_time() => {}
+            () = self.watch_time(), if self.ctx.budget().is_some() => {}
             () = deadline => {
                 let cause = CancelCause::runtime(CancelKind::Deadline, "the turn's deadline passed");
                 self.ctx.cancel().cancel(cause);

@@ -30,7 +30,8 @@ pub(crate) struct Keeper {
 }
 
 impl LegRt {
-    fn is_kept(&self) -> bool {
+    /// Whether there is a store to write to.
+    pub(super) fn is_kept(&self) -> bool {
         self.agent.store.is_some()
     }
 

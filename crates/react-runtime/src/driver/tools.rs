@@ -53,26 +53,23 @@ impl Core<scope::ToolCall> for Executor<'_> {
         let ctx = ToolContext::new(&rt.ctx, call.id.clone(), rt.ledger.clone(), rt.agent.blocking.clone());
         let _fence = Fence(ctx.clone());
         let arguments = call.arguments_json().into_owned();
-        rt.ledger.with(|leg| {
-            if let Some(entry) = leg.batch_call(&call.id) {
-                entry.ran_with = (call.arguments != entry.call.arguments).then(|| call.arguments.clone());
-            }
-        });
         if let Err(error) = rt.take_tool_call() {
             return Ok(ToolResult::synthetic(&call, Synthetic::Unrunnable, error));
         }
         // Before the tool is entered: should the process go away now, the call is known to be in doubt.
-        let ran_with =
-            rt.ledger.with(|leg| leg.batch_call(&call.id).and_then(|entry| entry.ran_with.clone()));
-        let intent = JournalRecord::Intent { call: call.id.clone(), ran_with };
-        if let Err(e) = rt.or_cancel(rt.note(intent)).await? {
-            let error = ErrorInfo::from(e);
-            rt.abort.lock().get_or_insert_with(|| error.clone());
-            return Ok(ToolResult::synthetic(&call, Synthetic::Unrunnable, error));
+        if rt.is_kept() {
+            let ran_with = rt.ledger.read(|leg| leg.ran_with(&call));
+            let intent = JournalRecord::Intent { call: call.id.clone(), ran_with };
+            if let Err(e) = rt.or_cancel(Box::pin(rt.note(intent))).await? {
+                let error = ErrorInfo::from(e);
+                rt.abort.lock().get_or_insert_with(|| error.clone());
+                return Ok(ToolResult::synthetic(&call, Synthetic::Unrunnable, error));
+            }
         }
         rt.ledger.with(|leg| {
+            let ran_with = leg.ran_with(&call);
             if let Some(entry) = leg.batch_call(&call.id) {
-                entry.entered = true;
+                (entry.entered, entry.ran_with) = (true, ran_with);
             }
         });
         let clock = &rt.ctx.sources().clock;
@@ -107,7 +104,9 @@ impl Core<scope::ToolCall> for Executor<'_> {
         };
         let result = result.with_elapsed(elapsed);
         // Should this fail the result is still here, and the next checkpoint stores it.
-        if let Err(e) = rt.note(JournalRecord::Result { result: result.clone() }).await {
+        if rt.is_kept()
+            && let Err(e) = Box::pin(rt.note(JournalRecord::Result { result: result.clone() })).await
+        {
             tracing::warn!("the result of call {} is not in the journal: {e}", call.id);
         }
         Ok(result)

@@ -131,7 +131,11 @@ impl LegRt {
     async fn step(&self, step: Step) -> Result<(), Exit> {
         match step {
             Step::Fire(point) => Box::pin(self.fire_in_work(point)).await,
-            Step::DrainSteer => Box::pin(self.drain_steer()).await,
+            Step::DrainSteer if self.is_kept() => Box::pin(self.drain_steer()).await,
+            Step::DrainSteer => {
+                let landed = self.drain_messages(CommandType::InjectSteer)?;
+                self.feed(Fed::Landed(landed))
+            }
             Step::DrainFollowUp => {
                 let landed = self.drain_messages(CommandType::InjectUserMessage)?;
                 self.feed(Fed::Landed(landed))
@@ -139,7 +143,9 @@ impl LegRt {
             Step::CallModel => Box::pin(self.call_model()).await,
             Step::Gate => Box::pin(self.gate_batch()).await,
             Step::RunTools => {
-                Box::pin(self.checkpoint()).await?;
+                if self.is_kept() {
+                    Box::pin(self.checkpoint()).await?;
+                }
                 Box::pin(self.run_batch()).await
             }
             Step::Suspend => {

@@ -121,13 +121,15 @@ impl Leg {
 
     /// What model calls used and no budget was charged for yet.
     pub(crate) fn take_uncharged(&mut self) -> Vec<TokenUsage> {
-        std::mem::take(&mut self.uncharged)
+        self.uncharged.as_mut().map(std::mem::take).unwrap_or_default()
     }
 
     pub(super) fn count(&mut self, usage: TokenUsage) {
         self.usage = if self.counted { self.usage.plus(usage) } else { usage };
         self.counted = true;
-        self.uncharged.push(usage);
+        if let Some(uncharged) = &mut self.uncharged {
+            uncharged.push(usage);
+        }
         if !usage.is_unknown() {
             self.emit(TurnEventKind::Usage { usage });
         }

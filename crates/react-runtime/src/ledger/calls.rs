@@ -16,6 +16,12 @@ impl Leg {
         self.batch.as_mut()?.calls.iter_mut().find(|c| c.call.id == *id)
     }
 
+    /// The arguments a call is entered with, where they are not those the model asked for.
+    pub(crate) fn ran_with(&self, call: &ToolCall) -> Option<String> {
+        let entry = self.batch.as_ref()?.calls.iter().find(|entry| entry.call.id == call.id)?;
+        (call.arguments != entry.call.arguments).then(|| call.arguments.clone())
+    }
+
     /// Commits a result and shows it. A late one is refused.
     pub(crate) fn tool_done(&mut self, id: &CallId, mut result: ToolResult) -> bool {
         match self.batch_call(id) {

@@ -55,7 +55,8 @@ pub(crate) struct Leg {
     pub(super) results: Arc<[ToolResult]>,
     pub(super) cursor: Option<(HookPoint, usize)>,
     pub(super) usage: TokenUsage,
-    pub(super) uncharged: Vec<TokenUsage>,
+    /// What no budget was charged for yet; none without a budget.
+    pub(super) uncharged: Option<Vec<TokenUsage>>,
     /// Whether a model call was added to `usage`: the first one is not a sum.
     pub(super) counted: bool,
     /// Nothing is appended any more.
@@ -125,7 +126,7 @@ impl Leg {
             cursor: None,
             counted: parts.usage != TokenUsage::UNKNOWN,
             usage: parts.usage,
-            uncharged: Vec::new(),
+            uncharged: None,
             closed: false,
             over: false,
             told: false,

@@ -67,6 +67,12 @@ impl Ledger {
         self
     }
 
+    /// The same for a turn with a budget: what model calls use is known until it is charged.
+    pub(crate) fn charged(mut self) -> Self {
+        self.leg.get_mut().uncharged = Some(Vec::new());
+        self
+    }
+
     /// Waits until something was shown that is not stored, or much of it.
     pub(crate) async fn something_shown(&self) {
         self.shown.notified().await;

@@ -287,6 +287,7 @@ impl Session {
         let queue = Arc::new(EventQueue::new(self.0.id.clone(), new.turn));
         let ledger = Ledger::new(new.parts, queue.clone(), agent.sources.clone());
         let ledger = if agent.store.is_some() { ledger.stored(new.turn) } else { ledger };
+        let ledger = if new.budget.is_some() { ledger.charged() } else { ledger };
         #[cfg(feature = "commit-probe")]
         let ledger = ledger.probed(agent.commit_probe.clone());
         let ledger = Arc::new(ledger);
