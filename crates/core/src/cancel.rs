@@ -253,7 +253,9 @@ mod model {
                     thread::spawn(move || token.cancel(CancelCause::requested(actor)))
                 };
                 let (of_turn, of_tool) = (cancel(&turn, "turn"), cancel(&tool, "tool"));
-                let told = tool.cause();
+                // In a thread of its own: one that spawned another goes on at once, and would look before it began.
+                let asks = tool.clone();
+                let told = thread::spawn(move || asks.cause()).join().unwrap();
                 of_turn.join().unwrap();
                 of_tool.join().unwrap();
                 let then = tool.cause();
