@@ -39,7 +39,7 @@ pub(crate) async fn run(
 ) -> Result<ExitCode, Refusal> {
     let errors = Look::of(To::Stderr, global.color);
     let answers = Look::of(To::Stdout, global.color);
-    let mut console = Console::new(errors)?;
+    let mut console = Console::new(errors, store.is_some())?;
     let is_terminal = io::stdin().is_terminal();
     let edits = is_terminal && answers.terminal && !global.json && can_edit();
     let keyboard = Keyboard::open(is_terminal, edits)
@@ -214,7 +214,8 @@ impl Chat {
             self.desk.count(&finished);
         }
         if leaves {
-            return Some(exit::CANCELLED);
+            // A turn that waits to be resumed was not cancelled.
+            return Some(if self.session.is_parked() { self.code } else { exit::CANCELLED });
         }
         if self.console.lost().is_some() {
             return Some(self.code);

@@ -29,7 +29,7 @@ const QUESTION: &str = "What lies in this directory, and what time is it?";
 /// Runs it.
 pub(crate) async fn run(global: &Global) -> Result<ExitCode, Refusal> {
     let errors = Look::of(To::Stderr, global.color);
-    let mut console = Console::new(errors)?;
+    let mut console = Console::new(errors, false)?;
     let refused = |e: &dyn std::fmt::Display| Refusal::new(format!("the demonstration cannot be shown: {e}"));
     // Its socket and its tasks end with this value.
     let server = recording::serve().await.map_err(|e| refused(&e))?;

@@ -41,7 +41,7 @@ pub(crate) async fn run(
     for decision in decisions {
         session.decide(&decision).await.map_err(|e| refused(&session, &e.to_string()))?;
     }
-    let mut console = Console::new(errors)?;
+    let mut console = Console::new(errors, true)?;
     let mut desk = RunDesk::open(errors.terminal && !global.json)?;
     let manner = Manner { asks: desk.can_ask(), price: price_of(&agent), ..Manner::default() };
     let mut view: Box<dyn View> = match global.json {

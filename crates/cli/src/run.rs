@@ -51,7 +51,7 @@ pub(crate) async fn turn(
     prompt: String,
 ) -> Result<ExitCode, Refusal> {
     let errors = Look::of(To::Stderr, global.color);
-    let mut console = Console::new(errors)?;
+    let mut console = Console::new(errors, store.is_some())?;
     let session = match session {
         Some(id) => kept::session(&agent, id).await?,
         None => agent.new_session(),

@@ -1,8 +1,9 @@
 //! Watching turns: what is shown goes out, and whoever sits in front of the program can stop them.
 
-use std::{future::pending, io, pin::pin};
+use std::{future::pending, io, pin::pin, time::Duration};
 
 use futures::StreamExt;
+use tokio::time::Instant;
 use turnwright::{CancelCause, Outcome, TurnEventKind, TurnFinished, TurnHandle};
 
 use crate::{
@@ -13,12 +14,18 @@ use crate::{
     view::View,
 };
 
+/// How long a turn that is kept may take to its next step after SIGTERM; then it is cancelled. Whoever sends one often
+/// kills ten seconds later.
+const PATIENCE: Duration = Duration::from_secs(8);
+
 /// What all turns of the program share: the two outputs and the signals.
 pub(crate) struct Console {
     pub(crate) signals: Signals,
     pub(crate) errors: Look,
     /// Where somebody who is asked looks.
     pub(crate) asks_on: To,
+    /// Whether a turn that is not over outlives the program: then SIGTERM need not end it.
+    pub(crate) is_kept: bool,
     output: Output,
     /// What became of a standard output that failed, whatever became of the turn.
     lost: Option<u8>,
@@ -73,14 +80,18 @@ struct Stops {
     times: u32,
     /// SIGTERM came.
     terminate: bool,
+    /// Whether a SIGTERM may leave the turn to be resumed.
+    is_kept: bool,
+    /// When the turn that was asked to stop at its next step is cancelled.
+    patience_ends: Option<Instant>,
 }
 
 impl Console {
     /// From here on a signal does not end the program.
-    pub(crate) fn new(errors: Look) -> Result<Self, Refusal> {
+    pub(crate) fn new(errors: Look, is_kept: bool) -> Result<Self, Refusal> {
         let signals =
             Signals::install().map_err(|e| Refusal::new(format!("signals cannot be handled: {e}")))?;
-        Ok(Self { signals, errors, asks_on: To::Stderr, output: Output::new(), lost: None })
+        Ok(Self { signals, errors, asks_on: To::Stderr, is_kept, output: Output::new(), lost: None })
     }
 
     /// Says something to the person, on standard error.
@@ -152,7 +163,7 @@ impl Console {
         view: &mut dyn View,
         aside: &mut impl Aside,
     ) -> (Leg, bool) {
-        let (mut finished, mut stops) = (None, Stops::default());
+        let (mut finished, mut stops) = (None, Stops { is_kept: self.is_kept, ..Stops::default() });
         loop {
             let mut page = Page::default();
             tokio::select! {
@@ -168,6 +179,7 @@ impl Console {
                         return (self.abandon(), true);
                     }
                 }
+                () = stops.impatience() => stops.stop(&turn, Asked::Terminate.reason()),
                 remark = aside.next() => match remark {
                     Remark::Stop(reason) => stops.remark(&turn, reason),
                     Remark::Pause => {
@@ -200,6 +212,7 @@ impl Console {
                             return false;
                         }
                     }
+                    () = stops.impatience() => stops.stop(turn, Asked::Terminate.reason()),
                 }
             }
         };
@@ -221,10 +234,26 @@ impl Console {
 impl Stops {
     /// Cancels first, drops the work at the second time, and gives up waiting at the third, for a reader of our output
     /// who does not read. Answers whether to go on waiting.
+    ///
+    /// The first SIGTERM lets a turn that is kept go on to its next step, from where it is resumed.
     fn signal(&mut self, turn: &TurnHandle, signal: Asked) -> bool {
+        let is_first = self.times == 0 && !self.terminate && signal == Asked::Terminate;
         self.terminate |= signal == Asked::Terminate;
+        if is_first && self.is_kept {
+            turn.drain();
+            self.patience_ends = Some(Instant::now() + PATIENCE);
+            return true;
+        }
         self.stop(turn, signal.reason());
         self.times < 3
+    }
+
+    /// Waits until a turn that was to stop at its next step has taken too long.
+    async fn impatience(&self) {
+        match self.patience_ends {
+            Some(at) => tokio::time::sleep_until(at).await,
+            None => pending().await,
+        }
     }
 
     /// As a signal, but never gives up: who can still type has no need to.
@@ -236,6 +265,7 @@ impl Stops {
 
     fn stop(&mut self, turn: &TurnHandle, reason: &str) {
         self.times += 1;
+        self.patience_ends = None;
         let cause = CancelCause::requested("user").reason(reason);
         match self.times {
             1 => drop(turn.cancel(cause)),
@@ -296,7 +326,23 @@ mod tests {
         assert_eq!(takes(2, ctrl_c).await, Duration::ZERO);
         let turn = Agent::builder("a", ScriptedModel::new([Reply::new().silence()]).handle());
         let turn = turn.build().unwrap().new_session().start("hi").unwrap();
-        assert!(!Stops { times: 2, terminate: false }.signal(&turn, Asked::CtrlC));
+        assert!(!Stops { times: 2, ..Stops::default() }.signal(&turn, Asked::CtrlC));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_kept_turn_that_finds_no_step_to_stop_at_is_cancelled_in_the_end() {
+        let model = ScriptedModel::new([Reply::new().text("Well").silence()]);
+        let agent = Agent::builder("a", model.handle()).sources(virtual_sources(1)).build().unwrap();
+        let mut turn = agent.new_session().start("hi").unwrap();
+        while !matches!(turn.next().await.unwrap().kind, TurnEventKind::TextDelta { .. }) {}
+        let mut stops = Stops { is_kept: true, ..Stops::default() };
+        assert!(stops.signal(&turn, Asked::Terminate));
+        let early = tokio::time::timeout(PATIENCE - Duration::from_secs(1), turn.outcome()).await;
+        assert!(early.is_err(), "it has time to come to a step");
+        stops.impatience().await;
+        stops.stop(&turn, Asked::Terminate.reason());
+        assert_eq!(turn.outcome().await.outcome(), Outcome::Cancelled);
+        assert!(stops.patience_ends.is_none(), "it is cancelled once");
     }
 
     #[tokio::test(start_paused = true)]

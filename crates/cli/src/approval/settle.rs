@@ -81,7 +81,8 @@ pub(crate) async fn to_the_end(
         let cleared = desk.clear().await;
         console.tell(&cleared.notes).await;
         let settled = match (cleared.stop, desk.keyboard()) {
-            // The one who asked for SIGTERM asks no more.
+            // The one who asked for SIGTERM asks no more. A question that is kept waits for another process.
+            _ if leaves && console.is_kept => return (leg, leaves),
             _ if leaves => stopped(session, Asked::Terminate.reason()),
             (Some(word), _) => stopped(session, word),
             (None, Some(keyboard)) => settle(console, keyboard, session).await,
@@ -89,7 +90,8 @@ pub(crate) async fn to_the_end(
         };
         leaves |= settled.leaves;
         next = match settled.turn {
-            Ok(turn) => Some(turn),
+            Ok(Some(turn)) => Some(turn),
+            Ok(None) => return (leg, leaves),
             Err(message) => {
                 console.tell(&error_lines(console.errors, &message, None)).await;
                 return (leg, leaves);
@@ -116,15 +118,15 @@ fn elsewhere(session: &Session) -> String {
 
 /// What the questions came to.
 struct Settled {
-    /// The next leg, or why there is none.
-    turn: Result<TurnHandle, String>,
+    /// The next leg, or why there is none; neither where the questions are left to another process.
+    turn: Result<Option<TurnHandle>, String>,
     leaves: bool,
 }
 
 /// Ends the turn that waits.
 fn stopped(session: &Session, reason: &str) -> Settled {
     let turn = session.cancel_parked(CancelCause::requested("user").reason(reason));
-    Settled { turn: turn.map_err(|e| e.to_string()), leaves: false }
+    Settled { turn: turn.map(Some).map_err(|e| e.to_string()), leaves: false }
 }
 
 /// The first of these calls of which only a part was shown: nobody approves of what they cannot have seen.
@@ -198,6 +200,10 @@ async fn settle(console: &mut Console, keyboard: &mut Keyboard, session: &Sessio
                     continue 'calls;
                 }
                 Some(Heard::Typed(typed)) => typed,
+                Some(Heard::Terminate) if console.is_kept => {
+                    console.question("\n").await;
+                    return Settled { turn: Ok(None), leaves: true };
+                }
                 Some(Heard::Terminate) => {
                     return Settled { leaves: true, ..stopped(session, Asked::Terminate.reason()) };
                 }
@@ -262,7 +268,7 @@ async fn settle(console: &mut Console, keyboard: &mut Keyboard, session: &Sessio
         }
     }
     match session.resume() {
-        Ok(turn) => Settled { turn: Ok(turn), leaves: false },
+        Ok(turn) => Settled { turn: Ok(Some(turn)), leaves: false },
         Err(e) => {
             console.tell(&error_lines(console.errors, &e.to_string(), None)).await;
             stopped(session, "the turn could not go on")

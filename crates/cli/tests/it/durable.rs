@@ -7,7 +7,7 @@ use tokio::io::{AsyncBufReadExt, BufReader};
 use turnwright_testkit::provider::{Fault, ProviderServer, Reply};
 
 use crate::{
-    screen::{Terminal, messages, send},
+    screen::{Terminal, messages, send, terminate},
     sessions::{asking, done, json, kept, write},
     support::{directory, events, run, server, stderr, stdout, text},
 };
@@ -210,5 +210,45 @@ fn a_turn_that_is_resumed_elsewhere_while_a_chat_asks_goes_on_once() {
         let asked = messages(&server, 2);
         assert_eq!(asked.last().unwrap()["content"], "and now?");
         assert!(serde_json::to_string(&asked).unwrap().contains("Done."), "{asked:?}");
+    });
+}
+
+/// What a service manager does to the program: nothing that can go on is ended.
+#[test]
+fn sigterm_leaves_a_kept_turn_to_be_resumed() {
+    run(async {
+        let (server, root) = (server([looks(), Reply::new().text("It is late.")]).await, directory());
+        let running = asking(&root, &server, "run", &["--session", "s1", "when?", "--json"]).spawn().unwrap();
+        server.wait_for_requests(1).await;
+        send("-TERM", &running.id().unwrap().to_string());
+        let ran = running.wait_with_output().await.unwrap();
+        assert_eq!(ran.status.code(), Some(3), "{}", stderr(&ran));
+        let events = events(&stdout(&ran));
+        assert_eq!(events.last().unwrap()["outcome"], "drained");
+        assert!(text(&events).contains("I look"), "the answer came to its end: {events:?}");
+        assert_eq!(status(&root).await, "drained");
+        let resumed = done(asking(&root, &server, "resume", &["s1"])).await;
+        assert_eq!((resumed.status.code(), stdout(&resumed).as_str()), (Some(0), "It is late.\n"));
+    });
+}
+
+#[test]
+fn a_chat_that_sigterm_ends_while_it_asks_leaves_the_question() {
+    run(async {
+        let (server, root) = (server([write("c1"), Reply::new().text("Written.")]).await, directory());
+        let mut terminal = chat(&server, &root);
+        terminal.say("do it").await;
+        terminal.sees("? y/n > ").await;
+        terminate(&terminal.program.id().unwrap().to_string());
+        assert_eq!(terminal.ends().await.code(), Some(3), "{}", terminal.seen);
+        assert!(terminal.seen.contains("`turnwright resume s1` goes on"), "{}", terminal.seen);
+        assert_eq!(status(&root).await, "suspended");
+        let resumed = done(asking(&root, &server, "resume", &["s1", "--approve", "w1"])).await;
+        assert_eq!(
+            (resumed.status.code(), stdout(&resumed).as_str()),
+            (Some(0), "Written.\n"),
+            "{}",
+            stderr(&resumed)
+        );
     });
 }
