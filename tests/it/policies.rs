@@ -10,15 +10,15 @@ use std::{
 
 use serde_json::{Value, json};
 use turnwright_core::{
-    ApprovalRequest, CallId, Decision, DecisionError, ErrorInfo, ErrorKind, Outcome, Remember, Role,
-    SessionId, Synthetic, Timestamp, ToolCall, ToolDefinition, Verdict, Wants,
+    ApprovalRequest, CallId, CancelCause, Decision, DecisionError, ErrorInfo, ErrorKind, Outcome, Remember,
+    Role, SessionId, Synthetic, Timestamp, ToolCall, ToolDefinition, Verdict, Wants,
 };
 use turnwright_react_runtime::{
     Agent, AgentBuilder, DecideError, Session, StartError, TurnEventKind,
     approval::{
         ApprovalBatch, ArgumentMatcher, Classification, OnDenial, Paths, Policies, Rules, TextDecision, Tier,
     },
-    store::MemoryStore,
+    store::{MemoryStore, SessionStore},
     tool::{ToolContext, ToolError, tool},
 };
 use turnwright_testkit::Reply;
@@ -151,38 +151,76 @@ async fn fault_c16_c17_empty_arguments_are_asked_about_and_a_predicate_is_asked_
     assert_eq!((asked.load(SeqCst), ran.load(SeqCst)), (1, 2));
 }
 
+/// What an agent with this store asks about when it is to write; each agent is another process.
+async fn asks(store: &Arc<MemoryStore>, id: &SessionId, gate: &Policies, source: &str) -> bool {
+    let write = tool("write", "", async |_ctx, args: Value| Ok(args.to_string())).source(source);
+    let replies = [Reply::new().call("w", "write", "{}").finish(), Reply::new().text("ok").finish()];
+    let agent = agent(replies).tool(write).gate(gate.clone()).store(store.clone()).build().unwrap();
+    let session = agent.open_session(id.clone()).await.unwrap();
+    let _ = read(&session, session.start("hi").unwrap()).await;
+    let asks = !session.pending().is_empty();
+    if asks {
+        let _ = read(&session, session.cancel_parked(CancelCause::requested("me")).unwrap()).await;
+    }
+    asks
+}
+
 #[tokio::test(start_paused = true)]
-async fn fault_c14_a_rule_is_for_one_tool_of_one_source_and_one_session() {
-    let (ran, rules) = (Arc::default(), Rules::default());
+async fn fault_c14_a_rule_is_for_one_tool_of_one_source_and_one_session_and_outlives_the_process() {
+    let (ran, rules, store) = (Arc::default(), Rules::default(), Arc::new(MemoryStore::new()));
     let policies = Policies::new().ask("write").never("send", "no").rules(rules.clone());
     let call = |id: &str| Reply::new().call(id, "write", "{}").finish();
-    let agent = counting([call("a"), call("b"), Reply::new().text("ok").finish()], &ran)
-        .gate(policies.clone())
-        .build()
-        .unwrap();
+    let id = SessionId::new("s").unwrap();
+    {
+        let agent = counting([call("a"), call("b"), Reply::new().text("ok").finish()], &ran);
+        let agent = agent.gate(policies.clone()).store(store.clone()).build().unwrap();
+        let session = agent.open_session(id.clone()).await.unwrap();
+        let _ = read(&session, session.start("hi").unwrap()).await;
+        let allow = Decision::allow([CallId::from("a")], "ann", now()).remember(Remember::Session);
+        session.decide(&allow).await.unwrap();
+        let last = read(&session, session.resume().unwrap()).await;
+        assert_eq!(
+            (last.result().content.as_str(), ran.load(SeqCst)),
+            ("ok", 2),
+            "the second one is not asked"
+        );
+        let kept = session.rules();
+        assert_eq!((kept.len(), kept[0].source.as_str(), kept[0].actor.as_str()), (1, "local", "ann"));
+        assert_eq!(rules.all(), [], "the gate keeps those for all sessions");
+    }
+    assert!(!asks(&store, &id, &policies, "local").await, "another process knows it");
+    assert!(asks(&store, &id, &policies, "server").await, "the same name from elsewhere is another tool");
+    assert!(asks(&store, &SessionId::new("s2").unwrap(), &policies, "local").await, "another session asks");
+    let never = Policies::new().never("write", "no");
+    assert!(!asks(&store, &id, &never, "local").await);
+    let stored = store.load(&id).await.unwrap().unwrap();
+    let last = stored.messages.iter().flat_map(|m| m.tool_results()).last().unwrap();
+    assert_eq!(last.synthetic, Some(Synthetic::Denied), "no rule overrides a denial");
+    let session = agent([]).store(store.clone()).build().unwrap().open_session(id.clone()).await.unwrap();
+    session.revoke(|rule| rule.tool == "write").await.unwrap();
+    drop(session);
+    assert!(asks(&store, &id, &policies, "local").await, "it was taken back");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_rule_for_all_sessions_is_the_gates() {
+    let (ran, rules) = (Arc::default(), Rules::default());
+    let policies = Policies::new().ask("write").rules(rules.clone());
+    let call = || Reply::new().call("a", "write", "{}").finish();
+    let ok = || Reply::new().text("ok").finish();
+    let agent = counting([call(), ok(), call(), ok(), call()], &ran).gate(policies).build().unwrap();
     let session = agent.new_session();
     let _ = read(&session, session.start("hi").unwrap()).await;
-    let allow = Decision::allow([CallId::from("a")], "ann", now()).remember(Remember::Session);
+    let allow = Decision::allow([CallId::from("a")], "ann", now()).remember(Remember::Always);
     session.decide(&allow).await.unwrap();
-    let last = read(&session, session.resume().unwrap()).await;
-    assert_eq!(
-        (last.result().content.as_str(), ran.load(SeqCst)),
-        ("ok", 2),
-        "the second one is not asked about"
-    );
+    let _ = read(&session, session.resume().unwrap()).await;
     let other = agent.new_session();
-    let _ = read(&other, other.start("hi").unwrap()).await;
-    assert_eq!(ids(&other), ["a"], "another session asks");
-    let kept = rules.all();
-    assert_eq!((kept.len(), kept[0].source.as_str(), kept[0].actor.as_str()), (1, "local", "ann"));
-    // The same name from elsewhere is another tool.
-    let elsewhere = tool("write", "", async |_ctx, args: Value| Ok(args.to_string())).source("server");
-    let agent = crate::support::agent([call("d")]).tool(elsewhere).gate(policies).build().unwrap();
-    let session = agent.open_session(session.id().clone()).await.unwrap();
-    let _ = read(&session, session.start("hi").unwrap()).await;
-    assert_eq!(ids(&session), ["d"]);
+    assert_eq!(read(&other, other.start("hi").unwrap()).await.result().content, "ok");
+    assert_eq!((rules.all().len(), session.rules().len(), ran.load(SeqCst)), (1, 0, 2));
     rules.revoke(|rule| rule.tool == "write");
-    assert_eq!(rules.all(), []);
+    let third = agent.new_session();
+    let _ = read(&third, third.start("hi").unwrap()).await;
+    assert_eq!(ids(&third), ["a"]);
 }
 
 #[tokio::test(start_paused = true)]

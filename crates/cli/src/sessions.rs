@@ -154,6 +154,7 @@ async fn show(global: &Global, store: &SqliteStore, id: &SessionId) -> Result<St
             "revision": stored.revision,
             "holder": stored.lease.as_ref().map(|lease| &lease.holder),
             "pending": pending,
+            "rules": stored.rules,
             "messages": stored.messages,
         }));
     }
@@ -162,6 +163,9 @@ async fn show(global: &Global, store: &SqliteStore, id: &SessionId) -> Result<St
         format!("{id}: {}, {} messages\n", status.as_str().unwrap_or_default(), stored.messages.len());
     if let Some(lease) = &stored.lease {
         text.push_str(&format!("runs in {} until {}, unless that goes on\n", lease.holder, lease.until));
+    }
+    for rule in &stored.rules {
+        text.push_str(&format!("{} runs without asking: {} said so\n", rule.tool, rule.actor));
     }
     for request in pending {
         let call = &request.call;

@@ -22,7 +22,7 @@ pub use channel::{Ack, ControlChannel, Delivery, SendError, Wakeup};
 pub use command::{CommandBody, CommandType, ControlCommand, ControlScope};
 pub use drain::{drain_and_tell, drain_control_channel, return_leftovers, take_messages};
 pub use error::{ControlError, ControlErrorKind};
-pub use memory::{ChannelLimits, InMemoryControlChannel};
+pub use memory::{AUDIT_TARGET, ChannelLimits, InMemoryControlChannel};
 pub use receipt::{Fate, Receipt};
 pub use validate::validate;
 

@@ -9,8 +9,10 @@ use crate::{
     sync::Mutex, validate,
 };
 
+mod audit;
 mod queue;
 
+pub use audit::AUDIT_TARGET;
 use queue::{Inner, Waiting};
 
 /// How much an [`InMemoryControlChannel`] holds. When a bound is reached, `send` refuses.
@@ -78,6 +80,18 @@ impl InMemoryControlChannel {
     }
 
     fn accept(&self, command: ControlCommand) -> Result<Receipt, SendError> {
+        let id = command.id;
+        audit::sent(&command);
+        let accepted = self.accept_unheard(command);
+        match &accepted {
+            Err(e) => audit::refused(id, e),
+            Ok(first) if first.id() != id => audit::repeated(id, first.id()),
+            Ok(_) => {}
+        }
+        accepted
+    }
+
+    fn accept_unheard(&self, command: ControlCommand) -> Result<Receipt, SendError> {
         validate(&command)?;
         let accepted_at = self.clock.now();
         let (receipt, arrivals) =

@@ -45,7 +45,8 @@ pub trait Gate: Send + Sync + 'static {
     ) -> impl Future<Output = Result<GateDecision, Exit>> + Send;
 
     /// A person approved of a call, in this process or another. Told once, when the leg starts that lets it run: for gates
-    /// that keep rules ([`Decision::remember`]).
+    /// that keep rules for all sessions ([`Remember::Always`](turnwright_core::Remember::Always)). Those for one session are kept
+    /// with it, and are no gate's business: a call they cover runs where the gate asks, never where it denies.
     fn granted(&self, session: &SessionId, request: &ApprovalRequest, decision: &Decision) {
         let _ = (session, request, decision);
     }

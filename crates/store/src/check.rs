@@ -60,6 +60,13 @@ pub(crate) fn check(db: &Connection) -> Result<CheckReport, StoreError> {
         "commands (fate)",
         |text| serde_json::from_str::<Fate>(text).map(drop),
     )?;
+    texts(
+        db,
+        &mut report,
+        "SELECT id, 'rules', rules FROM sessions WHERE rules IS NOT NULL",
+        "sessions",
+        |text| read::rules(text).map(drop),
+    )?;
     sessions(db, &mut report)?;
     Ok(report)
 }

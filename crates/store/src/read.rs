@@ -6,6 +6,7 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 use serde::de::DeserializeOwned;
 use turnwright_core::{SessionId, Timestamp};
 use turnwright_react_runtime::{
+    approval::Rule,
     snapshot::TurnSnapshot,
     store::{
         Fence, LeaseInfo, SessionQuery, SessionStatus, SessionSummary, StoreError, StoredEvent, StoredSession,
@@ -26,7 +27,7 @@ pub(crate) fn load(
     let look = db.unchecked_transaction().map_err(sql)?;
     let row = look
         .prepare_cached(
-            "SELECT revision, last_commit, snapshot, holder, owner, fence, until FROM sessions WHERE id = ?1",
+            "SELECT revision, last_commit, snapshot, holder, owner, fence, until, rules FROM sessions WHERE id = ?1",
         )
         .map_err(sql)?
         .query_row([session.as_str()], |row| {
@@ -37,11 +38,12 @@ pub(crate) fn load(
                 row.get::<_, Option<String>>(1)?,
                 row.get::<_, Option<String>>(2)?,
                 lease,
+                row.get::<_, Option<String>>(7)?,
             ))
         })
         .optional()
         .map_err(sql)?;
-    let Some((revision, last_commit, form, lease)) = row else { return Ok(None) };
+    let Some((revision, last_commit, form, lease, rules)) = row else { return Ok(None) };
     let last_commit = match last_commit {
         Some(id) => Some(
             serde_json::from_value(id.into())
@@ -52,11 +54,21 @@ pub(crate) fn load(
     Ok(Some(StoredSession {
         messages: rows(&look, session, "messages", "position")?.into_iter().map(Arc::new).collect(),
         snapshot: form.map(|form| snapshot(session, &form)).transpose()?,
+        rules: match rules {
+            Some(text) => {
+                self::rules(&text).map_err(|e| corrupt(format!("the rules of session {session}"), e))?
+            }
+            None => Vec::new(),
+        },
         journal: rows(&look, session, "journal", "number")?,
         lease: info(lease, now),
         revision: u64::try_from(revision).unwrap_or_default(),
         last_commit,
     }))
+}
+
+pub(crate) fn rules(text: &str) -> Result<Vec<Rule>, serde_json::Error> {
+    serde_json::from_str(text)
 }
 
 pub(crate) fn snapshot(session: &SessionId, form: &str) -> Result<TurnSnapshot, StoreError> {

@@ -9,7 +9,7 @@ use crate::error::store_error;
 const APPLICATION: i32 = 0x7475_726e;
 
 /// One step a version; the last one's number is the version of today. Steps that were released never change.
-const STEPS: [&str; 1] = [V1];
+const STEPS: [&str; 2] = [V1, V2];
 
 pub(crate) const VERSION: u32 = STEPS.len() as u32;
 
@@ -87,6 +87,9 @@ CREATE TABLE commands (
 CREATE INDEX commands_waiting ON commands (session) WHERE fate IS NULL;
 CREATE INDEX commands_keys ON commands (session, key) WHERE key IS NOT NULL;
 ";
+
+/// Tools that somebody allowed for a session.
+const V2: &str = "ALTER TABLE sessions ADD COLUMN rules TEXT;";
 
 /// Brings a file up to date. One that is newer, or not ours, is not touched.
 pub(crate) fn migrate(connection: &mut Connection) -> Result<(), StoreError> {

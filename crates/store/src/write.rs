@@ -94,7 +94,7 @@ pub(crate) fn commit(
     change: SessionCommit,
     now: &Now,
 ) -> Result<Committed, StoreError> {
-    let SessionCommit { session, id, base, messages, snapshot, lease, events, applied } = change;
+    let SessionCommit { session, id, base, messages, snapshot, rules, lease, events, applied } = change;
     let found = before(tx, &session)?;
     let is_new = found.is_none();
     let before = found.unwrap_or_default();
@@ -155,6 +155,12 @@ pub(crate) fn commit(
         ])
     })
     .map_err(sql)?;
+    if let Some(rules) = rules {
+        let rules = json(&rules)?;
+        tx.prepare_cached("UPDATE sessions SET rules = ?2 WHERE id = ?1")
+            .and_then(|mut update| update.execute([session.as_str(), &rules]))
+            .map_err(sql)?;
+    }
     for command in applied {
         crate::commands::settle(tx, &command.to_string(), &turnwright_control::Fate::Applied, now.ms())?;
     }

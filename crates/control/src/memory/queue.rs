@@ -6,7 +6,7 @@ use std::collections::{HashMap, VecDeque};
 use tokio::sync::watch;
 use turnwright_core::{CommandId, SessionId, Timestamp, clock::Instant};
 
-use super::ChannelLimits;
+use super::{ChannelLimits, audit};
 use crate::{
     Ack, CommandBody, CommandType, ControlCommand, ControlScope, Delivery, Fate, Receipt, SendError,
 };
@@ -225,8 +225,12 @@ impl Waiting {
     }
 
     pub(super) fn deliver(self) -> Delivery {
-        let fate = self.fate;
-        Delivery::new(self.command, self.accepted_at, Ack::new(move |f| drop(fate.send_replace(Some(f)))))
+        let (id, told) = (self.command.id, self.fate);
+        let ack = Ack::new(move |fate| {
+            audit::settled(id, &fate);
+            told.send_replace(Some(fate));
+        });
+        Delivery::new(self.command, self.accepted_at, ack)
     }
 }
 
@@ -235,6 +239,7 @@ pub(super) struct Ended(Waiting);
 
 impl Drop for Ended {
     fn drop(&mut self) {
+        audit::settled(self.0.command.id, &Fate::Expired);
         self.0.fate.send_replace(Some(Fate::Expired));
     }
 }

@@ -2,10 +2,12 @@
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
-use turnwright_core::{ApprovalRequest, Decision, SessionId, ToolCall, ToolDefinition, TurnContext};
+use turnwright_core::{
+    ApprovalRequest, Decision, Remember, SessionId, ToolCall, ToolDefinition, TurnContext,
+};
 use turnwright_interceptor::Exit;
 
-use super::{ArgumentMatcher, Classification, Classifier, Paths, Rules, Tier};
+use super::{ArgumentMatcher, Classification, Classifier, Paths, Rule, Rules, Tier};
 use crate::gate::{Gate, GateDecision};
 
 type Rate = Arc<dyn Fn(&ToolCall, &ToolDefinition) -> Classification + Send + Sync>;
@@ -117,7 +119,7 @@ impl Policies {
         self
     }
 
-    /// Keeps the rules that people make here. By default in memory, for as long as this gate lives.
+    /// Keeps the rules for all sessions that people make here. By default in memory, for as long as this gate lives.
     #[must_use]
     pub fn rules(mut self, rules: Rules) -> Self {
         self.rules = rules;
@@ -157,7 +159,7 @@ impl Gate for Policies {
         Ok(match tier {
             Tier::Normal => GateDecision::Allow,
             Tier::Hardline => GateDecision::Deny { reason },
-            Tier::Sensitive | Tier::Dangerous if self.rules.allow(ctx.session(), tool) => GateDecision::Allow,
+            Tier::Sensitive | Tier::Dangerous if self.rules.allow(tool) => GateDecision::Allow,
             Tier::Sensitive | Tier::Dangerous => {
                 let now = ctx.sources().clock.now();
                 // A time beyond the end of time is never.
@@ -167,8 +169,10 @@ impl Gate for Policies {
         })
     }
 
-    fn granted(&self, session: &SessionId, request: &ApprovalRequest, decision: &Decision) {
-        self.rules.granted(session, request, decision);
+    fn granted(&self, _: &SessionId, request: &ApprovalRequest, decision: &Decision) {
+        if decision.remember == Some(Remember::Always) {
+            self.rules.add(Rule::of(request, decision));
+        }
     }
 }
 

@@ -79,6 +79,9 @@ impl LegRt {
                 let result = denied(call, &reason);
                 decided(ToolDecision::Denied(reason), Some(result))
             }
+            Ok(GateDecision::Ask { .. }) if self.session.is_allowed(&tool.definition) => {
+                decided(ToolDecision::Allowed, None)
+            }
             Ok(GateDecision::Ask { reason, expires_at }) => {
                 Classified { expires_at, ..decided(ToolDecision::Pending(reason), None) }
             }

@@ -5,6 +5,7 @@ mod handle;
 mod next;
 mod parent;
 mod recover;
+mod rules;
 mod save;
 mod start;
 
@@ -29,6 +30,7 @@ pub use start::{Input, StartError};
 
 use crate::{
     agent::AgentInner,
+    approval::Rule,
     snapshot::TurnSnapshot,
     store::{JournalRecord, StoreError, StoredSession},
 };
@@ -59,6 +61,8 @@ struct State {
     busy: bool,
     /// The leg that runs.
     running: Option<Running>,
+    /// Tools that somebody allowed for the session.
+    rules: Vec<Rule>,
     /// Senders' ids of the last messages, oldest first.
     keys: VecDeque<String>,
     /// One more of it for each message that waits.
@@ -158,6 +162,7 @@ impl SessionInner {
             journal: Vec::new(),
             busy: false,
             running: None,
+            rules: Vec::new(),
             keys: VecDeque::new(),
             places: Arc::default(),
         };
@@ -233,6 +238,7 @@ impl State {
         self.messages = stored.messages;
         self.snapshot = stored.snapshot;
         self.journal = stored.journal;
+        self.rules = stored.rules;
         let known = self.messages.iter().rev().filter_map(|m| m.key.clone()).take(KEYS);
         let known: Vec<_> = known.filter(|key| !self.keys.contains(key)).collect();
         for key in known {

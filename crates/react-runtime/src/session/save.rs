@@ -7,6 +7,7 @@ use turnwright_core::{CommandId, Message, panic::panic_text};
 
 use super::SessionInner;
 use crate::{
+    approval::Rule,
     snapshot::TurnSnapshot,
     store::{
         CommitId, Fence, JournalAppend, JournalRecord, LeaseChange, RecordedEvent, SessionCommit,
@@ -22,6 +23,7 @@ pub const SAVE_TIMEOUT: Duration = Duration::from_secs(30);
 pub(super) struct Stored {
     /// How many of the messages it holds.
     messages: usize,
+    rules: Vec<Rule>,
     pub(super) revision: u64,
     /// The lease of the leg that runs.
     fence: Option<Fence>,
@@ -39,7 +41,8 @@ struct InFlight {
 impl Stored {
     pub(super) fn of(stored: &StoredSession) -> Self {
         let messages = stored.messages.len();
-        Self { messages, revision: stored.revision, fence: None, in_flight: Vec::new() }
+        let rules = stored.rules.clone();
+        Self { messages, rules, revision: stored.revision, fence: None, in_flight: Vec::new() }
     }
 }
 
@@ -68,13 +71,13 @@ impl SessionInner {
     async fn save_to(&self, store: &dyn SessionStore, save: Save) -> Result<(), StoreError> {
         let _writer = self.writer.lock().await;
         let id = self.agent.sources.id();
-        let before = {
+        let (before, rules) = {
             let mut state = self.state.lock();
             let before = state.stored.clone();
             state.stored.in_flight.push(InFlight { id, events: save.events.len() });
-            before
+            (before, state.rules.clone())
         };
-        let saved = self.commit_on(store, id, before, save).await;
+        let saved = self.commit_on(store, id, (before, rules), save).await;
         let mut state = self.state.lock();
         match saved {
             Ok(stored) => {
@@ -93,12 +96,13 @@ impl SessionInner {
         &self,
         store: &dyn SessionStore,
         id: CommitId,
-        before: Stored,
+        (before, rules): (Stored, Vec<Rule>),
         save: Save,
     ) -> Result<Stored, StoreError> {
         let change = |stored: &Stored, events: &[RecordedEvent]| SessionCommit {
             messages: save.messages.get(stored.messages..).unwrap_or_default().to_vec(),
             snapshot: save.snapshot.clone(),
+            rules: (rules != stored.rules).then(|| rules.clone()),
             lease: self.right(&before, save.by_leg),
             events: events.to_vec(),
             applied: save.applied.clone(),
@@ -113,6 +117,7 @@ impl SessionInner {
         };
         Ok(Stored {
             messages: save.messages.len(),
+            rules,
             revision: committed.revision,
             fence: committed.fence.filter(|_| save.by_leg),
             in_flight: Vec::new(),

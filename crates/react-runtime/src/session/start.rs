@@ -14,6 +14,7 @@ use turnwright_core::{
 
 use super::{Parent, Running, Session, SessionInner, TurnHandle, next::next_leg};
 use crate::{
+    approval::Rule,
     driver::{Keeper, LastWords, LegRt, Spawned, drive},
     event::TurnEventKind,
     ledger::{Ledger, LegParts},
@@ -166,6 +167,7 @@ impl Session {
             last_word: None,
             cancelled: None,
             resolved: Vec::new(),
+            rules: Vec::new(),
             begun_from: TurnSnapshot {
                 schema: TurnSnapshot::SCHEMA,
                 session: self.0.id.clone(),
@@ -284,6 +286,7 @@ impl Session {
 
     fn spawn(&self, new: NewLeg, mut starting: Starting) -> Result<TurnHandle, StartError> {
         let agent = self.0.agent.clone();
+        self.0.allow(new.rules);
         let queue = Arc::new(EventQueue::new(self.0.id.clone(), new.turn));
         let ledger = Ledger::new(new.parts, queue.clone(), agent.sources.clone());
         let ledger = if agent.store.is_some() { ledger.stored(new.turn) } else { ledger };
@@ -391,6 +394,8 @@ pub(super) struct NewLeg {
     pub(super) last_word: Option<String>,
     pub(super) cancelled: Option<CancelCause>,
     pub(super) resolved: Vec<TurnEventKind>,
+    /// What was allowed for the session.
+    pub(super) rules: Vec<Rule>,
     /// What the leg goes on from, marked as running.
     pub(super) begun_from: TurnSnapshot,
     pub(super) parts: LegParts,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use turnwright_core::{CommandId, Id, Message, SessionId};
 
 use super::{Fence, LeaseChange, RecordedEvent};
-use crate::snapshot::TurnSnapshot;
+use crate::{approval::Rule, snapshot::TurnSnapshot};
 
 /// Names a change, so that its writer can find out whether it was applied.
 pub type CommitId = Id<Commit>;
@@ -27,6 +27,8 @@ pub struct SessionCommit {
     pub messages: Vec<Arc<Message>>,
     /// The snapshot from now on.
     pub snapshot: Option<TurnSnapshot>,
+    /// The session's rules from now on; none when they stay as they are.
+    pub rules: Option<Vec<Rule>>,
     /// By what right, and who may write from now on.
     pub lease: LeaseChange,
     /// Events of the turn since the last change, to be read again with [`super::SessionStore::events`].
@@ -45,6 +47,7 @@ impl SessionCommit {
             base,
             messages: Vec::new(),
             snapshot: None,
+            rules: None,
             lease: LeaseChange::None,
             events: Vec::new(),
             applied: Vec::new(),

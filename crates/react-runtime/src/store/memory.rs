@@ -151,7 +151,8 @@ impl MemoryStore {
 
 impl Inner {
     fn apply(&mut self, change: SessionCommit, now: &Now) -> Result<Committed, StoreError> {
-        let SessionCommit { session, id, base, messages, snapshot, lease, events, applied: _ } = change;
+        let SessionCommit { session, id, base, messages, snapshot, rules, lease, events, applied: _ } =
+            change;
         let fresh = Kept::default();
         let kept = self.sessions.get(&session).unwrap_or(&fresh);
         let held = kept.lease(now);
@@ -185,6 +186,9 @@ impl Inner {
         let stored = &mut kept.stored;
         stored.messages.extend(messages);
         stored.snapshot = snapshot;
+        if let Some(rules) = rules {
+            stored.rules = rules;
+        }
         stored.journal = Vec::new();
         stored.revision += 1;
         stored.last_commit = Some(id);

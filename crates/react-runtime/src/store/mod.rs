@@ -18,7 +18,7 @@ pub use lease::{Fence, LeaseChange, LeaseInfo};
 pub use list::{SessionQuery, SessionStatus, SessionSummary};
 pub use memory::MemoryStore;
 
-use crate::snapshot::TurnSnapshot;
+use crate::{approval::Rule, snapshot::TurnSnapshot};
 
 /// A session as it is stored.
 #[derive(Debug, Clone, Default)]
@@ -27,6 +27,8 @@ pub struct StoredSession {
     pub messages: Vec<Arc<Message>>,
     /// Its turn that is not over.
     pub snapshot: Option<TurnSnapshot>,
+    /// Tools that somebody allowed for the session.
+    pub rules: Vec<Rule>,
     /// What the leg that runs, or died, noted since the last change.
     pub journal: Vec<JournalRecord>,
     /// Who may write it now, if somebody may.
@@ -136,7 +138,7 @@ pub trait SessionStore: Send + Sync {
     fn load<'a>(&'a self, session: &'a SessionId)
     -> BoxFuture<'a, Result<Option<StoredSession>, StoreError>>;
 
-    /// Applies one change, atomically: messages, snapshot, lease, events and applied commands. The journal so far is
+    /// Applies one change, atomically: messages, snapshot, rules, lease, events and applied commands. The journal so far is
     /// superseded and gone.
     ///
     /// The lease is checked first ([`LeaseChange`]), then the revision.

@@ -113,18 +113,21 @@ async fn fault_k11_what_is_no_snapshot_is_a_typed_error() {
 
 #[tokio::test]
 async fn fault_k13_files_of_every_version_go_on() {
-    let current = golden("store-v1.db");
+    let today = 2;
+    let current = golden(&format!("store-v{today}.db"));
     if std::env::var_os("TURNWRIGHT_UPDATE").is_some() {
         let _ = std::fs::remove_file(&current);
         let store = Arc::new(SqliteStore::open(&current).unwrap());
         drop(suspended(store.clone()).await);
         Arc::into_inner(store).unwrap().close().await.unwrap();
-        std::fs::remove_dir_all(golden("store-v1.db-owners")).unwrap();
+        std::fs::remove_dir_all(golden(&format!("store-v{today}.db-owners"))).unwrap();
     }
-    let directory = tempfile::TempDir::new().unwrap();
-    let path = directory.path().join("s.db");
-    std::fs::copy(&current, &path).unwrap();
-    let store = Arc::new(SqliteStore::open(&path).unwrap());
-    assert_eq!(store.check().await.unwrap().faults, []);
-    goes_on(store).await;
+    for version in 1..=today {
+        let directory = tempfile::TempDir::new().unwrap();
+        let path = directory.path().join("s.db");
+        std::fs::copy(golden(&format!("store-v{version}.db")), &path).unwrap();
+        let store = Arc::new(SqliteStore::open(&path).unwrap());
+        assert_eq!(store.check().await.unwrap().faults, [], "version {version}");
+        goes_on(store).await;
+    }
 }

@@ -3,6 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use turnwright_core::{CallId, Message, SessionId, Sources, Timestamp, ToolCall, ToolResult};
+use turnwright_react_runtime::approval::Rule;
 use turnwright_react_runtime::store::{
     Committed, Fence, JournalAppend, JournalRecord, LeaseChange, RecordedEvent, SessionCommit, SessionQuery,
     SessionStatus, SessionStore, StoreError,
@@ -27,6 +28,7 @@ pub async fn store_conformance(make: MakeStore<'_>) -> Result<(), Broken> {
     leases_end(&*make()).await?;
     the_journal_is_of_one_revision(&*make()).await?;
     sessions_are_listed_and_deleted(&*make()).await?;
+    rules_stay(&*make()).await?;
     events_are_numbered(&*make()).await?;
     watchers_are_woken(&*make()).await?;
     writers_race(&make()).await?;
@@ -205,6 +207,29 @@ async fn sessions_are_listed_and_deleted(store: &dyn SessionStore) -> Result<(),
     same!(anew.revision, 1, "and may be made anew");
     let stored = store.load(&session("s2")).await.map_err(words)?.unwrap_or_default();
     same!(stored.messages.len(), 1, "with nothing of what was deleted");
+    Ok(())
+}
+
+async fn rules_stay(store: &dyn SessionStore) -> Result<(), Broken> {
+    let (desk, id) = (Desk::new(store), session("s"));
+    let rule = |tool: &str| Rule {
+        source: "local".into(),
+        tool: tool.into(),
+        actor: "ann".into(),
+        at: Timestamp::UNIX_EPOCH,
+    };
+    desk.commit(&id, 0, LeaseChange::None).await.map_err(words)?;
+    for (base, rules, after) in [
+        (1, Some(vec![rule("a"), rule("b")]), vec![rule("a"), rule("b")]),
+        (2, None, vec![rule("a"), rule("b")]),
+        (3, Some(vec![rule("b")]), vec![rule("b")]),
+        (4, Some(Vec::new()), Vec::new()),
+    ] {
+        let change = SessionCommit { rules, ..desk.change(&id, base, "m", LeaseChange::None) };
+        store.commit(change).await.map_err(words)?;
+        let stored = store.load(&id).await.map_err(words)?.unwrap_or_default();
+        same!(stored.rules, after, "rules stay until a change has others");
+    }
     Ok(())
 }
 
