@@ -37,6 +37,8 @@ pub enum SendError {
 ///
 /// # For implementers
 /// - `send` refuses what [`validate`](crate::validate) refuses, before anything else.
+/// - A command that waits and is sent again, by its id, is one command: the second send gets a receipt of the first. An id
+///   that is another command's is [`SendError::Invalid`].
 /// - A repeated idempotency key gets the receipt of the first command when body and scope are the same, and
 ///   [`SendError::Invalid`] when they are not.
 /// - The queue is bounded; a full one refuses with [`SendError::Full`], and others never use up the room of an exit

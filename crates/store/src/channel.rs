@@ -1,12 +1,12 @@
 //! Control commands in the store's file.
 
 use std::{
-    collections::{HashMap, VecDeque},
+    collections::{HashMap, HashSet, VecDeque},
     sync::{Arc, Weak},
 };
 
 use parking_lot::Mutex;
-use rusqlite::Connection;
+use rusqlite::{Connection, Transaction};
 use tokio::sync::watch;
 use turnwright_control::{
     Ack, CommandType, ControlChannel, ControlCommand, ControlScope, Delivery, Fate, Receipt, SendError,
@@ -36,6 +36,10 @@ pub struct SqliteChannel {
     claimed: Mutex<HashMap<SessionId, VecDeque<Claimed>>>,
     /// Receipts of commands that were sent here and have no fate yet.
     open: Mutex<HashMap<CommandId, watch::Sender<Option<Fate>>>>,
+    /// Fates that could not be stored yet.
+    unstored: Arc<Mutex<HashMap<CommandId, Fate>>>,
+    /// Sessions whose commands are about to be claimed.
+    claiming: Arc<Mutex<HashSet<SessionId>>>,
     me: Weak<Self>,
 }
 
@@ -46,6 +50,8 @@ impl SqliteChannel {
             listeners: Watchers::default(),
             claimed: Mutex::default(),
             open: Mutex::default(),
+            unstored: Arc::default(),
+            claiming: Arc::default(),
             me: me.clone(),
         });
         let listener: Weak<dyn Listener> = channel.me.clone();
@@ -69,10 +75,9 @@ impl SqliteChannel {
     async fn accept(&self, command: ControlCommand) -> Result<Receipt, SendError> {
         validate(&command)?;
         let (now, limits, session) = (self.shared.now(), self.shared.limits, command.scope.session.clone());
-        let (fate, receipt) = Receipt::new(command.id);
-        // Before it is stored: its fate may come before this future goes on.
-        self.open.lock().insert(command.id, fate);
         let id = command.id;
+        // Before it is stored: its fate may come before this future goes on.
+        let receipt = self.receipt(id);
         let stored = self.shared.threads.write(move |tx| Ok(insert(tx, &command, &limits, &now))).await;
         self.shared.poller().needed();
         match stored.map_err(|e| SendError::Backend(e.to_string())).and_then(|stored| stored) {
@@ -80,50 +85,66 @@ impl SqliteChannel {
                 self.claim(session);
                 Ok(receipt)
             }
-            Ok(Accepted::Repeated(first, settled)) => {
-                self.open.lock().remove(&id);
-                Ok(self.repeated(first, settled))
-            }
-            Err(e) => {
-                self.open.lock().remove(&id);
-                Err(e)
-            }
+            Ok(Accepted::Repeated(first, settled)) => Ok(self.repeated(first, settled)),
+            // Nobody holds a receipt of it, and what is open without one is forgotten.
+            Err(e) => Err(e),
         }
     }
 
     /// The receipt of a command that was sent before, here or elsewhere.
     fn repeated(&self, first: CommandId, settled: Option<Fate>) -> Receipt {
-        let (fate, receipt) = Receipt::new(first);
-        match settled {
-            Some(settled) => drop(fate.send_replace(Some(settled))),
-            None => {
-                let mut open = self.open.lock();
-                match open.get(&first) {
-                    Some(known) => return Receipt::of(first, known),
-                    None => drop(open.insert(first, fate)),
-                }
-            }
+        let receipt = self.receipt(first);
+        if let Some(settled) = settled {
+            self.tell(first, settled);
         }
         receipt
     }
 
+    /// A receipt of a command that has no fate yet, as far as is known here.
+    fn receipt(&self, id: CommandId) -> Receipt {
+        let mut open = self.open.lock();
+        Receipt::of(id, open.entry(id).or_insert_with(|| watch::Sender::new(None)))
+    }
+
+    /// Whether nobody waits for a fate; what nobody holds a receipt of is forgotten.
+    fn nobody_waits(&self) -> bool {
+        let mut open = self.open.lock();
+        open.retain(|_, fate| fate.receiver_count() > 0);
+        open.is_empty()
+    }
+
     /// Takes what waits for a session that is listened to here.
     fn claim(&self, session: SessionId) {
-        if !self.listeners.sessions().contains(&session) {
+        // One that is under way and has not begun finds what has come since, too.
+        if !self.listeners.sessions().contains(&session) || !self.claiming.lock().insert(session.clone()) {
             return;
         }
-        let (me, now) = (self.me.clone(), self.shared.now());
+        let (me, now, claiming) = (self.me.clone(), self.shared.now(), self.claiming.clone());
         let of = session.clone();
-        self.shared.threads.write_then(
-            move |tx| claim(tx, &of, &now),
-            move |claimed| {
-                if let Some(me) = me.upgrade()
-                    && !claimed.is_empty()
-                {
-                    me.take_over(&session, claimed);
-                }
-            },
-        );
+        let claim = move |tx: &Transaction<'_>| {
+            claiming.lock().remove(&of);
+            claim(tx, &of, &now)
+        };
+        let (claiming, shared) = (self.claiming.clone(), self.shared.clone());
+        let then = move |claimed: Result<Vec<Claimed>, StoreError>| match (claimed, me.upgrade()) {
+            (Ok(claimed), _) if claimed.is_empty() => {}
+            (Ok(claimed), Some(me)) => me.take_over(&session, claimed),
+            // Nobody is there any more.
+            (Ok(claimed), None) => release(&shared, claimed),
+            (Err(e), _) => {
+                // The transaction may not even have begun.
+                claiming.lock().remove(&session);
+                tracing::warn!("commands for session {session} could not be claimed yet: {e}");
+            }
+        };
+        self.shared.threads.write_then(claim, then);
+    }
+
+    fn claim_what_waits(&self, db: &Connection, session: SessionId) {
+        match waits(db, &session, &self.shared.owner) {
+            Ok(false) => {}
+            _ => self.claim(session),
+        }
     }
 
     fn take_over(&self, session: &SessionId, new: Vec<Claimed>) {
@@ -142,9 +163,11 @@ impl SqliteChannel {
 
     fn deliver(&self, claimed: Claimed) -> Delivery {
         let (me, id) = (self.me.clone(), claimed.command.id);
+        let (shared, unstored) = (self.shared.clone(), self.unstored.clone());
         let ack = Ack::new(move |fate| {
+            store(&shared, &unstored, id, fate.clone());
             if let Some(me) = me.upgrade() {
-                me.settled(id, fate);
+                me.tell(id, fate);
             }
         });
         Delivery::new(claimed.command, claimed.accepted_at, ack)
@@ -152,9 +175,7 @@ impl SqliteChannel {
 
     /// A command that was taken here has its fate.
     fn settled(&self, id: CommandId, fate: Fate) {
-        let now = self.shared.now().ms();
-        let stored = fate.clone();
-        self.shared.threads.write_later(move |tx| settle(tx, &id.to_string(), &stored, now));
+        store(&self.shared, &self.unstored, id, fate.clone());
         self.tell(id, fate);
     }
 
@@ -168,25 +189,58 @@ impl SqliteChannel {
     /// Gives back what was claimed for sessions that nobody listens to here any more.
     fn give_back(&self) {
         let heard = self.listeners.sessions();
-        let left: Vec<_> = {
+        let left: Vec<Claimed> = {
             let mut claimed = self.claimed.lock();
             let gone: Vec<_> = claimed.keys().filter(|session| !heard.contains(session)).cloned().collect();
-            gone.into_iter()
-                .filter_map(|session| claimed.remove(&session))
-                .flatten()
-                .map(|c| c.number)
-                .collect()
+            gone.into_iter().filter_map(|session| claimed.remove(&session)).flatten().collect()
         };
-        if left.is_empty() {
-            return;
+        release(&self.shared, left);
+    }
+
+    /// Tries again what could not be stored.
+    fn store_again(&self) {
+        let unstored = std::mem::take(&mut *self.unstored.lock());
+        for (id, fate) in unstored {
+            store(&self.shared, &self.unstored, id, fate);
         }
-        self.shared.threads.write_later(move |tx| {
-            for number in left {
-                tx.execute("UPDATE commands SET owner = NULL WHERE number = ?1 AND fate IS NULL", [number])
-                    .map_err(sql)?;
+    }
+}
+
+/// What was claimed and not taken is nobody's again.
+fn release(shared: &Shared, claimed: impl IntoIterator<Item = Claimed>) {
+    let left: Vec<i64> = claimed.into_iter().map(|claimed| claimed.number).collect();
+    if left.is_empty() {
+        return;
+    }
+    shared.threads.write_later(move |tx| {
+        for number in left {
+            tx.execute("UPDATE commands SET owner = NULL WHERE number = ?1 AND fate IS NULL", [number])
+                .map_err(sql)?;
+        }
+        Ok(())
+    });
+}
+
+/// Stores a fate. One that cannot be stored is kept, and tried again with the next sweep.
+fn store(shared: &Shared, unstored: &Arc<Mutex<HashMap<CommandId, Fate>>>, id: CommandId, fate: Fate) {
+    let (now, stored, unstored) = (shared.now().ms(), fate.clone(), unstored.clone());
+    shared.threads.write_then(
+        move |tx| settle(tx, &id.to_string(), &stored, now),
+        move |done| {
+            if let Err(e) = done {
+                tracing::warn!("the fate of command {id} is not stored yet: {e}");
+                unstored.lock().insert(id, fate);
             }
-            Ok(())
-        });
+        },
+    );
+}
+
+impl Drop for SqliteChannel {
+    /// What was claimed and not taken waits for whoever listens next.
+    fn drop(&mut self) {
+        self.store_again();
+        let claimed = std::mem::take(self.claimed.get_mut());
+        release(&self.shared, claimed.into_values().flatten());
     }
 }
 
@@ -232,15 +286,15 @@ impl ControlChannel for SqliteChannel {
 
 impl Listener for SqliteChannel {
     fn is_idle(&self) -> bool {
-        self.listeners.is_idle() && self.open.lock().is_empty() && self.claimed.lock().is_empty()
+        self.listeners.is_idle()
+            && self.nobody_waits()
+            && self.claimed.lock().is_empty()
+            && self.unstored.lock().is_empty()
     }
 
     fn changed(&self, db: &Connection) {
         for session in self.listeners.sessions() {
-            match waits(db, &session) {
-                Ok(false) => {}
-                _ => self.claim(session),
-            }
+            self.claim_what_waits(db, session);
         }
         let open: Vec<CommandId> = self.open.lock().keys().copied().collect();
         for id in open {
@@ -250,21 +304,22 @@ impl Listener for SqliteChannel {
         }
     }
 
-    fn sweep(&self) {
+    fn sweep(&self, db: &Connection) {
         self.give_back();
-        if !self.open.lock().is_empty() {
+        self.store_again();
+        if !self.nobody_waits() {
             let now = self.shared.now().ms();
             self.shared.threads.write_later(move |tx| expire(tx, now));
         }
         for session in self.listeners.sessions() {
             // Claims of a process that died are nobody's.
-            self.claim(session);
+            self.claim_what_waits(db, session);
         }
     }
 }
 
 impl std::fmt::Debug for SqliteChannel {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("SqliteChannel").finish_non_exhaustive()
+        f.debug_struct("SqliteChannel").field("open", &self.open.lock().len()).finish_non_exhaustive()
     }
 }

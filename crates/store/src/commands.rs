@@ -7,6 +7,7 @@ use turnwright_react_runtime::store::StoreError;
 
 use crate::{
     error::corrupt,
+    owner::Owner,
     write::{Now, json, sql},
 };
 
@@ -46,6 +47,9 @@ pub(crate) fn insert(
 ) -> Result<Accepted, SendError> {
     let backend = |e: StoreError| SendError::Backend(e.to_string());
     expire(tx, now.ms()).map_err(backend)?;
+    if let Some(again) = same(tx, command)? {
+        return Ok(again);
+    }
     if let Some(key) = &command.idempotency_key
         && let Some(repeated) = repeated(tx, command, key, now)?
     {
@@ -80,6 +84,23 @@ pub(crate) fn insert(
         _ => backend(sql(e)),
     })?;
     Ok(Accepted::New)
+}
+
+/// A command that was sent before, by its id: the same one may be sent again, as often as its sender likes.
+fn same(tx: &Transaction<'_>, command: &ControlCommand) -> Result<Option<Accepted>, SendError> {
+    let backend = |e: StoreError| SendError::Backend(e.to_string());
+    let row: Option<(String, Option<String>)> = tx
+        .prepare_cached("SELECT body, fate FROM commands WHERE id = ?1")
+        .and_then(|mut find| find.query_row([command.id.to_string()], |row| Ok((row.get(0)?, row.get(1)?))))
+        .optional()
+        .map_err(|e| backend(sql(e)))?;
+    let Some((body, fate)) = row else { return Ok(None) };
+    let first: ControlCommand = serde_json::from_str(&body).map_err(|e| backend(corrupt("a command", e)))?;
+    if first.body != command.body || first.scope != command.scope {
+        return Err(SendError::Invalid(format!("the id {} is another command's", command.id)));
+    }
+    let fate = fate.map(|fate| read_fate(&fate)).transpose().map_err(backend)?;
+    Ok(Some(Accepted::Repeated(first.id, fate)))
 }
 
 fn repeated(
@@ -172,9 +193,18 @@ pub(crate) fn claim(
     Ok(claimed)
 }
 
-pub(crate) fn waits(db: &Connection, session: &SessionId) -> rusqlite::Result<bool> {
-    db.prepare_cached("SELECT 1 FROM commands WHERE session = ?1 AND fate IS NULL AND owner IS NULL LIMIT 1")?
-        .exists([session.as_str()])
+/// Whether something waits that could be claimed: it is nobody's, or a dead process's.
+pub(crate) fn waits(db: &Connection, session: &SessionId, owner: &Owner) -> rusqlite::Result<bool> {
+    let mut find =
+        db.prepare_cached("SELECT DISTINCT owner FROM commands WHERE session = ?1 AND fate IS NULL")?;
+    let mut rows = find.query([session.as_str()])?;
+    while let Some(row) = rows.next()? {
+        let of: Option<String> = row.get(0)?;
+        if of.is_none_or(|of| owner.is_dead(&of)) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 pub(crate) fn fate_of(db: &Connection, id: &str) -> rusqlite::Result<Option<Fate>> {

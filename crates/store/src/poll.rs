@@ -75,7 +75,7 @@ pub(crate) trait Listener: Send + Sync {
     /// The file changed.
     fn changed(&self, db: &Connection);
     /// Some time has passed.
-    fn sweep(&self);
+    fn sweep(&self, db: &Connection);
 }
 
 /// The thread that looks.
@@ -152,7 +152,7 @@ impl Inner {
             if looks.is_multiple_of(SWEEP)
                 && let Some(listener) = &listener
             {
-                listener.sweep();
+                listener.sweep(db);
             }
             self.rest(listener.is_none_or(|listener| listener.is_idle()));
         }

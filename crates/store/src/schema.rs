@@ -97,11 +97,20 @@ pub(crate) fn migrate(connection: &mut Connection) -> Result<(), StoreError> {
     let number = |connection: &Connection, pragma: &str| -> Result<i64, StoreError> {
         connection.pragma_query_value(None, pragma, |row| row.get(0)).map_err(sql)
     };
-    if check(number(connection, "application_id")?, number(connection, "user_version")?, connection)? {
+    let is_current = |connection: &Connection| {
+        check(number(connection, "application_id")?, number(connection, "user_version")?, connection)
+    };
+    let is_ready = is_current(connection)?;
+    // Not before that: it changes the file, and a file of something else is not touched.
+    connection.pragma_update(None, "journal_mode", "WAL").map_err(sql)?;
+    if is_ready {
         return Ok(());
     }
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(sql)?;
-    // Another process may have done it while we waited.
+    // Another process may have done it while we waited; it may even be a newer one.
+    if is_current(&transaction)? {
+        return Ok(());
+    }
     let version = number(&transaction, "user_version")?;
     for step in STEPS.iter().skip(usize::try_from(version).unwrap_or_default()) {
         transaction.execute_batch(step).map_err(sql)?;

@@ -44,7 +44,7 @@ pub struct SqliteOptions {
     pub synchronous: Synchronous,
     /// How long to wait for another process that writes; 5 s by default.
     pub busy_timeout: Duration,
-    /// What is forgotten, now and with every [`SqliteStore::sweep`].
+    /// What is forgotten with every [`SqliteStore::sweep`]; events beyond their number when others are written, too.
     pub retention: Retention,
     /// The most the file may grow to, in pages of 4 KiB; no bound by default.
     pub max_pages: Option<u32>,
@@ -162,9 +162,23 @@ impl SqliteStore {
     /// # Errors
     /// [`StoreError::Backend`] when clones are left, or a thread panicked.
     pub async fn close(self) -> Result<(), StoreError> {
-        let shared = Arc::into_inner(self.0).ok_or_else(|| {
-            StoreError::Backend("the store is still in use: drop its clones and channels".into())
-        })?;
+        let mut left = self.0;
+        let mut tries = 0;
+        let shared = loop {
+            match Arc::try_unwrap(left) {
+                Ok(shared) => break shared,
+                // The thread that looks holds it for the moment of a look.
+                Err(shared) if tries < 40 => {
+                    left = shared;
+                    tries += 1;
+                    tokio::time::sleep(Duration::from_millis(5)).await;
+                }
+                Err(_) => {
+                    let words = "the store is still in use: drop its clones and channels";
+                    return Err(StoreError::Backend(words.into()));
+                }
+            }
+        };
         let handles = std::mem::take(&mut *shared.handles.lock());
         drop(shared);
         let joined = tokio::task::spawn_blocking(move || {
@@ -212,7 +226,6 @@ fn connect(path: &Path, options: &SqliteOptions, flags: OpenFlags) -> Result<Con
     let made = || -> rusqlite::Result<Connection> {
         let connection = Connection::open_with_flags(path, flags | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
         connection.busy_timeout(options.busy_timeout)?;
-        connection.pragma_update(None, "journal_mode", "WAL")?;
         let synchronous = match options.synchronous {
             Synchronous::Normal => "NORMAL",
             Synchronous::Full => "FULL",

@@ -47,18 +47,15 @@ impl<T: Send> Then<T> for oneshot::Sender<Result<T, StoreError>> {
     }
 }
 
-/// What follows a change that nobody waits for; a failure is logged.
+/// What follows a change that nobody waits for.
 struct Later<N>(N);
 
-impl<T: Send, N: FnOnce(T) + Send> Then<T> for Later<N> {
+impl<T: Send, N: FnOnce(Result<T, StoreError>) + Send> Then<T> for Later<N> {
     fn is_wanted(&self) -> bool {
         true
     }
     fn tell(self, done: Result<T, StoreError>) {
-        match done {
-            Ok(done) => (self.0)(done),
-            Err(e) => tracing::warn!("a change of the store was lost: {e}"),
-        }
+        (self.0)(done);
     }
 }
 
@@ -138,14 +135,18 @@ impl Threads {
         &self,
         change: impl FnOnce(&Transaction<'_>) -> Result<(), StoreError> + Send + 'static,
     ) {
-        self.write_then(change, |()| {});
+        self.write_then(change, |done| {
+            if let Err(e) = done {
+                tracing::warn!("a change of the store was lost: {e}");
+            }
+        });
     }
 
-    /// The same, and does something with what it gives once it is committed, in the writer's thread.
+    /// The same, and does something with what it came to, in the writer's thread.
     pub(crate) fn write_then<T: Send + 'static>(
         &self,
         change: impl FnOnce(&Transaction<'_>) -> Result<T, StoreError> + Send + 'static,
-        then: impl FnOnce(T) + Send + 'static,
+        then: impl FnOnce(Result<T, StoreError>) + Send + 'static,
     ) {
         if let Err(e) = self.push(Write { change: Some(change), made: None, then: Later(then) }) {
             tracing::warn!("a change of the store was lost: {e}");

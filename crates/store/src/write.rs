@@ -308,7 +308,10 @@ pub(crate) fn release(
     events: &[RecordedEvent],
     now: &Now,
 ) -> Result<(), StoreError> {
-    let Ok(before) = owned(tx, session, fence) else { return Ok(()) };
+    let before = match owned(tx, session, fence) {
+        Err(StoreError::LeaseLost { .. }) => return Ok(()),
+        owned => owned?,
+    };
     let last = record(tx, session, before.last_event, events, now)?;
     tx.execute(
         "UPDATE sessions SET holder = NULL, owner = NULL, fence = NULL, until = NULL, last_event = ?2 WHERE id = ?1",

@@ -9,7 +9,8 @@ use crate::{ControlCommand, Fate, SendError};
 ///
 /// All are of level INFO and have the fields `step` and `command`, the command's id. The first step is `sent`, with `type`,
 /// `actor` and `scope`; then comes exactly one of `settled` (with `fate`), `refused` (with `error`) and `repeated` (with `first`,
-/// the command whose idempotency key it had). No words of a message are in them.
+/// the command whose idempotency key it had). One that is sent again while it waits is told as sent again. No words of a message
+/// are in them.
 pub const AUDIT_TARGET: &str = "turnwright::audit";
 
 /// Told before it is queued: whoever takes it may be quicker than this thread.

@@ -168,6 +168,12 @@ impl Queue {
     }
 
     fn repeated(&self, command: &ControlCommand) -> Result<Option<Receipt>, SendError> {
+        if let Some(waiting) = self.commands.iter().find(|waiting| waiting.command.id == command.id) {
+            return match waiting.command.body == command.body && waiting.command.scope == command.scope {
+                true => Ok(Some(Receipt::of(command.id, &waiting.fate))),
+                false => Err(SendError::Invalid(format!("the id {} is another command's", command.id))),
+            };
+        }
         let same = |k: &&Key| command.idempotency_key.as_ref() == Some(&k.key);
         match self.keys.iter().find(same) {
             None => Ok(None),

@@ -155,6 +155,33 @@ async fn fault_k11_a_corrupt_row_names_itself_and_spoils_nothing_else() {
     assert!(matches!(agent.open_session(id("bad")).await, Err(StoreError::Corrupt { .. })));
 }
 
+/// A disk that lost a page: what lies elsewhere can be read, and the rest is said to be damaged.
+#[tokio::test]
+async fn fault_k11_damaged_pages_spoil_what_lies_on_them() {
+    let (_directory, path) = file();
+    let store = SqliteStore::open(&path).unwrap();
+    for n in 0..100 {
+        store.commit(change(&format!("s{n:03}"), 0, &"x".repeat(3_000))).await.unwrap();
+    }
+    store.close().await.unwrap();
+    sql(&path, "PRAGMA wal_checkpoint(TRUNCATE)");
+    let mut bytes = std::fs::read(&path).unwrap();
+    let page = bytes.len() / 4_096 / 2;
+    bytes[page * 4_096..(page + 1) * 4_096].fill(0xA5);
+    std::fs::write(&path, bytes).unwrap();
+    let store = SqliteStore::open(&path).unwrap();
+    let (mut read, mut damaged) = (0, 0);
+    for n in 0..100 {
+        match store.load(&id(&format!("s{n:03}"))).await {
+            Ok(stored) => read += stored.unwrap().messages.len(),
+            Err(StoreError::Corrupt { .. }) => damaged += 1,
+            Err(e) => panic!("{e}"),
+        }
+    }
+    assert!(read > 50 && damaged > 0, "{read} are read, {damaged} are damaged");
+    assert_ne!(store.check().await.unwrap().faults, []);
+}
+
 #[tokio::test]
 async fn fault_r5_79_a_newer_file_and_somebody_elses_are_not_touched() {
     let (_directory, path) = file();
@@ -167,8 +194,10 @@ async fn fault_r5_79_a_newer_file_and_somebody_elses_are_not_touched() {
     assert_eq!(std::fs::read(&path).unwrap(), before);
     let (_directory, path) = file();
     sql(&path, "CREATE TABLE theirs (a)");
+    let before = std::fs::read(&path).unwrap();
     let e = SqliteStore::open(&path).unwrap_err();
     assert!(e.to_string().contains("a database of something else"), "{e}");
+    assert_eq!(std::fs::read(&path).unwrap(), before);
     let (_directory, path) = file();
     std::fs::write(&path, "no database at all, and long enough to be looked at by SQLite".repeat(100))
         .unwrap();

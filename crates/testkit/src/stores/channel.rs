@@ -25,6 +25,7 @@ pub async fn channel_conformance(make: MakeChannel<'_>) -> Result<(), Broken> {
     what_is_sent_is_taken_once_in_order(&*usual()).await?;
     scopes_route(&*usual()).await?;
     keys_make_one_command_of_two(&*usual()).await?;
+    a_command_that_is_sent_twice_is_one(&*usual()).await?;
     what_nobody_takes_ends(&*usual()).await?;
     a_dropped_delivery_goes_back(&*usual()).await?;
     wrong_commands_are_refused(&*usual()).await?;
@@ -161,6 +162,26 @@ async fn keys_make_one_command_of_two(channel: &dyn ControlChannel) -> Result<()
     same!(fate(&second).await?, Fate::Stale, "both receipts tell its fate");
     let late = send(channel, steer(&id, "a").idempotency_key("k")).await?;
     same!(fate(&late).await?, Fate::Stale, "and so does one that comes later");
+    Ok(())
+}
+
+async fn a_command_that_is_sent_twice_is_one(channel: &dyn ControlChannel) -> Result<(), Broken> {
+    let id = session("s");
+    let (_listening, scope) = listen(channel, &id);
+    let command = steer(&id, "once");
+    let first = send(channel, command.clone()).await?;
+    let again = send(channel, command.clone()).await?;
+    holds!(first.try_fate().is_none(), "the first receipt is as it was");
+    let other = ControlCommand { body: steer(&id, "other").body, ..command };
+    let refused = channel.send(other).await;
+    holds!(matches!(refused, Err(SendError::Invalid(_))), "an id is one command's");
+    let taken = take(channel, &scope, &ALL, 1).await?;
+    same!(taken.iter().map(text).collect::<Vec<_>>(), ["once"], "it is taken once");
+    holds!(channel.take(&scope, &ALL).is_empty(), "and not again");
+    for delivery in taken {
+        delivery.settle(Fate::Applied);
+    }
+    same!((fate(&first).await?, fate(&again).await?), (Fate::Applied, Fate::Applied), "both receipts tell");
     Ok(())
 }
 
