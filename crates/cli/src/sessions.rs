@@ -48,6 +48,7 @@ pub(crate) async fn run(
         }
         SessionsCommand::Show { session, events: true, .. } => events(&store, &session).await?,
         SessionsCommand::Show { session, commands: true, .. } => commands(&store, &session).await?,
+        SessionsCommand::Show { session, approvals: true, .. } => approvals(&store, &session).await?,
         SessionsCommand::Show { session, .. } => show(global, &store, &session).await?,
         SessionsCommand::Fork { session, at, to } => {
             let at = match at {
@@ -189,6 +190,11 @@ async fn events(store: &SqliteStore, id: &SessionId) -> Result<String, Refusal> 
             None => return Ok(text),
         }
     }
+}
+
+async fn approvals(store: &SqliteStore, id: &SessionId) -> Result<String, Refusal> {
+    load(store, id).await?;
+    store.approvals(id).await.map_err(|e| kept::failed(&e))?.iter().map(line).collect()
 }
 
 async fn commands(store: &SqliteStore, id: &SessionId) -> Result<String, Refusal> {

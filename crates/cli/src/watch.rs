@@ -1,9 +1,14 @@
 //! Watching turns: what is shown goes out, and whoever sits in front of the program can stop them.
 
-use std::{future::pending, io, pin::pin, time::Duration};
+use std::{
+    future::pending,
+    io,
+    pin::{Pin, pin},
+    time::Duration,
+};
 
 use futures::StreamExt;
-use tokio::time::Instant;
+use tokio::time::Sleep;
 use turnwright::{CancelCause, Outcome, TurnEventKind, TurnFinished, TurnHandle};
 
 use crate::{
@@ -83,7 +88,7 @@ struct Stops {
     /// Whether a SIGTERM may leave the turn to be resumed.
     is_kept: bool,
     /// When the turn that was asked to stop at its next step is cancelled.
-    patience_ends: Option<Instant>,
+    patience_ends: Option<Pin<Box<Sleep>>>,
 }
 
 impl Console {
@@ -241,7 +246,7 @@ impl Stops {
         self.terminate |= signal == Asked::Terminate;
         if is_first && self.is_kept {
             turn.drain();
-            self.patience_ends = Some(Instant::now() + PATIENCE);
+            self.patience_ends = Some(Box::pin(tokio::time::sleep(PATIENCE)));
             return true;
         }
         self.stop(turn, signal.reason());
@@ -249,9 +254,9 @@ impl Stops {
     }
 
     /// Waits until a turn that was to stop at its next step has taken too long.
-    async fn impatience(&self) {
-        match self.patience_ends {
-            Some(at) => tokio::time::sleep_until(at).await,
+    async fn impatience(&mut self) {
+        match &mut self.patience_ends {
+            Some(end) => end.as_mut().await,
             None => pending().await,
         }
     }

@@ -31,6 +31,7 @@ pub use channel::SqliteChannel;
 pub use check::{CheckReport, Fault};
 pub use commands::AuditRow;
 pub use error::OpenError;
+pub use read::ApprovalRow;
 pub use retention::{Retention, Swept};
 pub use sqlite::{SqliteOptions, SqliteStore, Synchronous};
 

@@ -3,8 +3,8 @@
 use std::{collections::HashMap, sync::Arc};
 
 use rusqlite::{Connection, OptionalExtension, Row, params};
-use serde::de::DeserializeOwned;
-use turnwright_core::{SessionId, Timestamp};
+use serde::{Serialize, de::DeserializeOwned};
+use turnwright_core::{ApprovalRequest, Decision, SessionId, Timestamp, TurnId};
 use turnwright_react_runtime::{
     approval::Rule,
     snapshot::TurnSnapshot,
@@ -112,6 +112,40 @@ pub(crate) fn body<T: DeserializeOwned>(
     let text = row.get_ref(1).map_err(sql)?;
     let text = text.as_str().map_err(|e| corrupt(what(), e))?;
     serde_json::from_str(text).map_err(|e| corrupt(what(), e))
+}
+
+/// A question that a call waited with, and the decision about it.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct ApprovalRow {
+    /// The turn.
+    pub turn: TurnId,
+    /// The call, and what was asked about it.
+    pub request: ApprovalRequest,
+    /// What was decided, by whom and when; none while it waits, and where its turn ended or it expired without one.
+    pub decision: Option<Decision>,
+}
+
+pub(crate) fn approvals(db: &Connection, session: &SessionId) -> Result<Vec<ApprovalRow>, StoreError> {
+    let mut find = db
+        .prepare_cached(
+            "SELECT turn, call, request, decision FROM approvals WHERE session = ?1 ORDER BY asked_at, turn, call",
+        )
+        .map_err(sql)?;
+    let mut rows = find.query([session.as_str()]).map_err(sql)?;
+    let mut all = Vec::new();
+    while let Some(row) = rows.next().map_err(sql)? {
+        let text = |column: usize| row.get::<_, Option<String>>(column).map_err(sql);
+        let call = text(1)?.unwrap_or_default();
+        let what = || format!("the approval of call {call} of session {session}");
+        all.push(ApprovalRow {
+            turn: text(0)?.unwrap_or_default().parse().map_err(|e| corrupt(what(), e))?,
+            request: serde_json::from_str(&text(2)?.unwrap_or_default()).map_err(|e| corrupt(what(), e))?,
+            decision: text(3)?
+                .map(|decision| serde_json::from_str(&decision).map_err(|e| corrupt(what(), e)))
+                .transpose()?,
+        });
+    }
+    Ok(all)
 }
 
 pub(crate) fn list(

@@ -17,7 +17,7 @@ use turnwright_react_runtime::store::{
 };
 
 use crate::{
-    CheckReport, OpenError, Retention, SqliteChannel, Swept, check,
+    ApprovalRow, CheckReport, OpenError, Retention, SqliteChannel, Swept, check,
     error::store_error,
     owner::Owner,
     poll::{Poller, Watchers},
@@ -143,6 +143,19 @@ impl SqliteStore {
     /// Safe: it changes nothing.
     pub async fn check(&self) -> Result<CheckReport, StoreError> {
         self.0.threads.read(check::check).await
+    }
+
+    /// Every question that calls of a session waited with, oldest first, and who decided what about it. They go with the
+    /// session.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    ///
+    /// # Cancel safety
+    /// Safe: it changes nothing.
+    pub async fn approvals(&self, session: &SessionId) -> Result<Vec<ApprovalRow>, StoreError> {
+        let session = session.clone();
+        self.0.threads.read(move |db| read::approvals(db, &session)).await
     }
 
     /// Waits until all changes that were asked for before are made, those too that nobody waits for.

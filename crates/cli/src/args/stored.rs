@@ -31,6 +31,9 @@ pub(crate) enum SessionsCommand {
         /// Show the commands it was sent, and what became of them, in place of its messages.
         #[arg(long, conflicts_with = "events")]
         commands: bool,
+        /// Show the questions its calls waited with, and who decided what, in place of its messages.
+        #[arg(long, conflicts_with_all = ["events", "commands"])]
+        approvals: bool,
     },
     /// Make a new session of one, which stays as it is. Prints the new id.
     Fork {

@@ -100,6 +100,10 @@ fn fault_l4_what_is_said_while_a_call_waits_is_read_once_the_turn_goes_on() {
         assert!(at("go left") < at("and hurry"), "{last}");
         let commands = json(&done(kept(&root, &["sessions", "show", "s1", "--commands"])).await);
         assert!(commands.iter().all(|row| row["fate"]["fate"] == "applied"), "{commands:?}");
+        let approvals = json(&done(kept(&root, &["sessions", "show", "s1", "--approvals"])).await);
+        assert_eq!(approvals.len(), 1);
+        assert_eq!(approvals[0]["request"]["call"]["name"], "write_file");
+        assert_eq!(approvals[0]["decision"]["actor"], "user");
     });
 }
 
