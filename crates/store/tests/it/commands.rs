@@ -27,13 +27,13 @@ fn hasty(path: &Path) -> SqliteStore {
 
 async fn taken(channel: &SqliteChannel) -> Delivery {
     let _listening = channel.wakeup(&scope().session);
-    for _ in 0..2_000 {
-        if let Some(delivery) = channel.take(&scope(), &STEER).pop() {
-            return delivery;
-        }
-        tokio::time::sleep(Duration::from_millis(2)).await;
-    }
-    panic!("nothing can be taken");
+    let mut taken = None;
+    soon("something can be taken", async || {
+        taken = channel.take(&scope(), &STEER).pop();
+        taken.is_some()
+    })
+    .await;
+    taken.unwrap()
 }
 
 async fn soon(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
@@ -43,7 +43,7 @@ async fn soon(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
         }
         tokio::time::sleep(Duration::from_millis(2)).await;
     }
-    panic!("{what}");
+    assert!(is_so().await, "{what}");
 }
 
 /// Another process hears of it however long the file was locked.
