@@ -228,6 +228,8 @@
 //! that crate alone.
 
 #[doc(inline)]
+pub use turnwright_builtin as builtin;
+#[doc(inline)]
 pub use turnwright_control as control;
 #[doc(inline)]
 pub use turnwright_core as core;
