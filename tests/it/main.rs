@@ -17,6 +17,7 @@ mod endings;
 mod faults;
 mod hostile;
 mod inbox;
+mod inner;
 mod policies;
 mod recordings;
 mod repeats;

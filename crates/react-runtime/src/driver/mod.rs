@@ -8,6 +8,7 @@ mod batch;
 mod budget;
 mod finalize;
 mod fire;
+mod inner;
 mod model;
 mod save;
 mod tools;

@@ -6,18 +6,27 @@ use turnwright_core::{ErrorInfo, ErrorKind, Synthetic, ToolCall, ToolResult, Tur
 use turnwright_hook::ToolDecision;
 use turnwright_interceptor::{CallState, Core, Exit, builtin::ToolTimeout, scope};
 
-use super::LegRt;
+use super::{
+    LegRt,
+    inner::{InnerCall, refused_inside},
+};
 use crate::{
     store::JournalRecord,
     tool::{Fence, ToolContext, ToolErrorKind},
 };
 
 /// What the chain wraps: the innermost layer (the deadline, always there) and inside it the executor.
-pub(super) struct ToolCore<'a>(&'a LegRt);
+pub(super) struct ToolCore<'a>(Executor<'a>);
 
 impl<'a> ToolCore<'a> {
+    /// Of a call of the model.
     pub(super) fn new(rt: &'a LegRt) -> Self {
-        Self(rt)
+        Self(Executor { rt, inner: None })
+    }
+
+    /// Of a call that another call made.
+    pub(super) fn inner(rt: &'a LegRt, inner: &'a InnerCall<'a>) -> Self {
+        Self(Executor { rt, inner: Some(inner) })
     }
 }
 
@@ -28,11 +37,14 @@ impl Core<scope::ToolCall> for ToolCore<'_> {
         call: ToolCall,
         _: &CallState<scope::ToolCall>,
     ) -> Result<ToolResult, Exit> {
-        self.0.agent.tool_deadline.call(ctx, call, &Executor(self.0), None).await
+        self.0.rt.agent.tool_deadline.call(ctx, call, &self.0, None).await
     }
 }
 
-struct Executor<'a>(&'a LegRt);
+struct Executor<'a> {
+    rt: &'a LegRt,
+    inner: Option<&'a InnerCall<'a>>,
+}
 
 impl Core<scope::ToolCall> for Executor<'_> {
     async fn call(
@@ -41,7 +53,7 @@ impl Core<scope::ToolCall> for Executor<'_> {
         call: ToolCall,
         _: &CallState<scope::ToolCall>,
     ) -> Result<ToolResult, Exit> {
-        let rt = self.0;
+        let rt = self.rt;
         let call = match self.check(call).await? {
             Checked::Run(call) => call,
             Checked::Answered(result) => return Ok(result),
@@ -50,14 +62,19 @@ impl Core<scope::ToolCall> for Executor<'_> {
             let message = format!("there is no tool {:?}", call.name);
             return Err(Exit::failed(ErrorKind::UnknownTool, message));
         };
-        let ctx = ToolContext::new(&rt.ctx, call.id.clone(), rt.ledger.clone(), rt.agent.blocking.clone());
+        let ctx = match self.inner {
+            None => ToolContext::new(&rt.ctx, call.id.clone(), rt.ledger.clone(), &rt.agent),
+            Some(inner) => inner.outer.inner(call.id.clone()),
+        };
         let _fence = Fence(ctx.clone());
         let arguments = call.arguments_json().into_owned();
         if let Err(error) = rt.take_tool_call() {
             return Ok(ToolResult::synthetic(&call, Synthetic::Unrunnable, error));
         }
-        // Before the tool is entered: should the process go away now, the call is known to be in doubt.
-        if rt.is_kept() {
+        // Before the tool is entered: should the process go away now, the call is known to be in doubt. Of an inner call
+        // the outer one tells.
+        let is_noted = rt.is_kept() && self.inner.is_none();
+        if is_noted {
             let ran_with = rt.ledger.read(|leg| leg.ran_with(&call));
             let intent = JournalRecord::Intent { call: call.id.clone(), ran_with };
             if let Err(e) = rt.or_cancel(Box::pin(rt.note(intent))).await? {
@@ -76,7 +93,8 @@ impl Core<scope::ToolCall> for Executor<'_> {
         let started = clock.instant();
         // The tool's own code runs in the polls of this await and nowhere else.
         let body = async { tool.tool.dyn_call(ctx.clone(), arguments).await };
-        let ended = rt.or_cancel(while_active(&ctx, tool.idle_timeout, body)).await?;
+        let body = while_active(&ctx, tool.idle_timeout, body);
+        let ended = rt.or_cancel(rt.while_serving(&ctx, tool, body)).await??;
         let elapsed = clock.instant().saturating_duration_since(started);
         let ended = match ended {
             Ok(ended) => ended,
@@ -90,6 +108,9 @@ impl Core<scope::ToolCall> for Executor<'_> {
             }
             Err(error) => match error.0 {
                 ToolErrorKind::Control(control) => return Err(Exit::Control(control)),
+                ToolErrorKind::Waits(wants) if self.inner.is_some() => {
+                    refused_inside(&call, waits_for(&wants))
+                }
                 ToolErrorKind::Waits(wants) => {
                     let error = ErrorInfo::new(ErrorKind::ApprovalRequired, waits_for(&wants));
                     rt.ledger.with(|leg| leg.tool_waits(&call.id, wants));
@@ -104,8 +125,7 @@ impl Core<scope::ToolCall> for Executor<'_> {
         };
         let result = result.with_elapsed(elapsed);
         // Should this fail the result is still here, and the next checkpoint stores it.
-        if rt.is_kept()
-            && let Err(e) = Box::pin(rt.note(JournalRecord::Result { result: result.clone() })).await
+        if is_noted && let Err(e) = Box::pin(rt.note(JournalRecord::Result { result: result.clone() })).await
         {
             tracing::warn!("the result of call {} is not in the journal: {e}", call.id);
         }
@@ -151,13 +171,16 @@ impl Executor<'_> {
     /// The last check before a tool runs: a decision covers one digest. Arguments that a layer rewrote are classified
     /// anew, so that no layer can make a denied or undecided call run.
     async fn check(&self, call: ToolCall) -> Result<Checked, Exit> {
-        let rt = self.0;
-        let (asked, allowed, rewritten) = rt
-            .ledger
-            .with(|leg| {
-                leg.batch_call(&call.id).map(|e| (e.call.name.clone(), e.allowed, e.rewritten.clone()))
-            })
-            .ok_or_else(|| Exit::failed(ErrorKind::Interceptor, "a layer changed the id of the call"))?;
+        let rt = self.rt;
+        let (asked, allowed, rewritten) = match self.inner {
+            Some(inner) => (inner.tool.to_owned(), Some(inner.allowed), None),
+            None => rt
+                .ledger
+                .with(|leg| {
+                    leg.batch_call(&call.id).map(|e| (e.call.name.clone(), e.allowed, e.rewritten.clone()))
+                })
+                .ok_or_else(|| Exit::failed(ErrorKind::Interceptor, "a layer changed the id of the call"))?,
+        };
         if asked != call.name {
             let message = format!("a layer changed the tool of the call from {asked:?} to {:?}", call.name);
             return Err(Exit::failed(ErrorKind::Interceptor, message));
@@ -174,6 +197,9 @@ impl Executor<'_> {
         let classified = rt.classify(&call).await?;
         match (classified.decision, classified.result) {
             (ToolDecision::Allowed, _) => Ok(Checked::Run(call)),
+            (ToolDecision::Pending(reason), _) if self.inner.is_some() => {
+                Ok(Checked::Answered(refused_inside(&call, &format!("waits for a decision: {reason}"))))
+            }
             (ToolDecision::Pending(reason), _) => {
                 let error =
                     ErrorInfo::new(ErrorKind::ApprovalRequired, format!("waits for a decision: {reason}"));

@@ -6,10 +6,11 @@ use std::sync::{
 };
 
 use parking_lot::Mutex;
-use turnwright_core::{CallId, CancelToken, TurnContext, clock::Instant};
+use turnwright_core::{CallId, CancelToken, ToolResult, TurnContext, clock::Instant};
+use turnwright_interceptor::Interceptors;
 
-use super::{BlockingPool, ToolError};
-use crate::session::Parent;
+use super::{Desk, ToolError};
+use crate::{agent::AgentInner, session::Parent};
 
 /// Where a call's side effects on the turn go. Each is checked against the fence under the ledger's lock.
 pub(crate) trait CallSink: Send + Sync {
@@ -29,12 +30,15 @@ pub struct ToolContext(Arc<Inner>);
 struct Inner {
     turn: TurnContext,
     call: CallId,
+    /// The call of the model that this one is, or is a part of.
+    root: CallId,
     cancel: CancelToken,
     open: AtomicBool,
     /// When the call began, or last showed progress.
     active: Mutex<Instant>,
     sink: Arc<dyn CallSink>,
-    pool: Arc<BlockingPool>,
+    agent: Arc<AgentInner>,
+    desk: Desk,
 }
 
 /// An effect that came after its call was over.
@@ -47,11 +51,30 @@ impl ToolContext {
         turn: &TurnContext,
         call: CallId,
         sink: Arc<dyn CallSink>,
-        pool: Arc<BlockingPool>,
+        agent: &Arc<AgentInner>,
     ) -> Self {
-        let cancel = turn.cancel().child();
+        let (cancel, root) = (turn.cancel().child(), call.clone());
         let (open, active) = (AtomicBool::new(true), Mutex::new(turn.sources().clock.instant()));
-        Self(Arc::new(Inner { turn: turn.clone(), call, cancel, open, active, sink, pool }))
+        let (turn, agent, desk) = (turn.clone(), agent.clone(), Desk::new(1));
+        Self(Arc::new(Inner { turn, call, root, cancel, open, active, sink, agent, desk }))
+    }
+
+    /// That of a call which this one made.
+    pub(crate) fn inner(&self, call: CallId) -> Self {
+        let outer = &self.0;
+        let cancel = outer.cancel.child();
+        let (open, active) = (AtomicBool::new(true), Mutex::new(outer.turn.sources().clock.instant()));
+        Self(Arc::new(Inner {
+            turn: outer.turn.clone(),
+            call,
+            root: outer.root.clone(),
+            cancel,
+            open,
+            active,
+            sink: outer.sink.clone(),
+            agent: outer.agent.clone(),
+            desk: Desk::new(outer.desk.depth() + 1),
+        }))
     }
 
     /// The turn.
@@ -84,6 +107,50 @@ impl ToolContext {
         format!("{}/{}", self.0.turn.turn(), self.0.call)
     }
 
+    /// The agent's chains: for tools that run code cells, or other agents.
+    pub fn interceptors(&self) -> &Interceptors {
+        &self.0.agent.interceptors
+    }
+
+    /// Calls another tool of the agent, as a part of this call: for tools that are programs of the model's, such as code
+    /// cells. The call passes the gate, the chain of tool calls, the time limit, the result limit and the budget as one of
+    /// the model's own, and ends with this call at the latest. Its id is this call's with `/1`, `/2`, … behind it. Inner
+    /// calls run one after the other, in the order they were asked for.
+    ///
+    /// Nobody is asked about an inner call, since this one could not wait for the answer across a restart: what the gate
+    /// would ask about is refused, and so is a tool that waits for somebody. The result says so, with
+    /// [`ErrorKind::ApprovalRequired`](turnwright_core::ErrorKind::ApprovalRequired). An exclusive tool is called by exclusive
+    /// tools only. Should the process go away, the outer call is in doubt; of its inner ones nothing is known.
+    ///
+    /// # Errors
+    /// Whatever becomes of the call is a result, also that it is refused. [`ToolError::Fenced`](Fenced) when this call is
+    /// over, and an error for the model when calls stand more than four deep in each other or 64 wait.
+    ///
+    /// # Cancel safety
+    /// Dropping the future drops the inner call.
+    pub async fn call_tool(
+        &self,
+        tool: impl Into<String>,
+        arguments: impl Into<String>,
+    ) -> Result<ToolResult, ToolError> {
+        self.check_open()?;
+        let answered =
+            self.0.desk.ask(&self.0.call, tool.into(), arguments.into()).map_err(ToolError::model)?;
+        // Who served it is gone: the call is over.
+        answered.await.map_err(|_| self.late().into())
+    }
+
+    /// The calls that this one makes.
+    pub(crate) fn desk(&self) -> &Desk {
+        &self.0.desk
+    }
+
+    /// Something happened: the time of the idle limit starts anew.
+    pub(crate) fn touch(&self) {
+        let now = self.0.turn.sources().clock.instant();
+        *self.0.active.lock() = now;
+    }
+
     /// Whether the call still runs.
     ///
     /// # Errors
@@ -93,7 +160,7 @@ impl ToolContext {
     }
 
     fn late(&self) -> Fenced {
-        self.0.pool.count_late();
+        self.0.agent.blocking.count_late();
         Fenced(self.0.call.clone())
     }
 
@@ -104,11 +171,10 @@ impl ToolContext {
     /// [`Fenced`] when the call is over.
     pub fn progress(&self, text: impl Into<String>) -> Result<(), Fenced> {
         self.check_open()?;
-        if !self.0.sink.progress(&self.0.call, text.into()) {
+        if !self.0.sink.progress(&self.0.root, text.into()) {
             return Err(self.late());
         }
-        let now = self.0.turn.sources().clock.instant();
-        *self.0.active.lock() = now;
+        self.touch();
         Ok(())
     }
 
@@ -135,7 +201,7 @@ impl ToolContext {
     {
         let ctx = self.clone();
         let name = format!("tool {}", self.0.call);
-        self.0.pool.run(name, move || work(&ctx)).await?.map_err(Into::into)
+        self.0.agent.blocking.run(name, move || work(&ctx)).await?.map_err(Into::into)
     }
 
     pub(crate) fn close(&self) {

@@ -20,6 +20,7 @@
 
 mod blocking;
 mod context;
+mod desk;
 mod error;
 mod failure;
 mod function;
@@ -31,6 +32,7 @@ pub(crate) use blocking::BlockingPool;
 pub(crate) use context::CallSink;
 pub(crate) use context::Fence;
 pub use context::{Fenced, ToolContext};
+pub(crate) use desk::{Asked, Desk};
 pub(crate) use error::Kind as ToolErrorKind;
 pub use error::{OrAbort, ToolError};
 pub use failure::OnToolFailure;
