@@ -25,4 +25,7 @@ pub struct CodeResult {
     pub value: Option<serde_json::Value>,
     /// Why it failed, if it did.
     pub error: Option<ErrorInfo>,
+    /// Whether the interpreter was started for this cell, so that nothing of earlier cells was there.
+    #[serde(default)]
+    pub fresh: bool,
 }

@@ -219,6 +219,7 @@
 //! |---|---|---|
 //! | `providers` | yes | `providers`: HTTP clients, with TLS and all it brings |
 //! | `sigv4` | no | with `providers`: requests to Bedrock signed with credentials of AWS, beside those with a key |
+//! | `code` | no | `code`: a tool that runs a model's code, and Python in a child process |
 //! | `store` | no | `store`: sessions, journals, commands and leases in SQLite, which is built from C |
 //! | `testkit` | no | `testkit`: scripted models, a hostile provider server, checkers; for tests |
 //!
@@ -229,6 +230,9 @@
 
 #[doc(inline)]
 pub use turnwright_builtin as builtin;
+#[cfg(feature = "code")]
+#[doc(inline)]
+pub use turnwright_code as code;
 #[doc(inline)]
 pub use turnwright_control as control;
 #[doc(inline)]

@@ -10,6 +10,7 @@ pub(crate) type Row = (&'static str, &'static [&'static str]);
 pub(crate) const ALLOWED: &[Row] = &[
     ("builtin", &["core", "hook"]),
     ("cli", &["turnwright"]),
+    ("code", &["core", "interceptor", "react-runtime"]),
     ("control", &["core"]),
     ("core", &[]),
     ("hook", &["control", "core", "llm-stream"]),
@@ -23,6 +24,7 @@ pub(crate) const ALLOWED: &[Row] = &[
         "turnwright",
         &[
             "builtin",
+            "code",
             "control",
             "core",
             "hook",

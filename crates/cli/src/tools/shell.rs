@@ -4,10 +4,7 @@
 //! too. That is why each call waits for a person. What is promised is that it ends with its call, all it started
 //! included, but for a process that leaves its group on purpose (`setsid`): that one cannot be found again.
 
-mod capture;
 mod environment;
-mod group;
-mod progress;
 
 use std::{
     io,
@@ -24,10 +21,13 @@ use tokio::{
     process::{Child, Command},
     time::timeout,
 };
-use turnwright::{Tool, ToolContext, ToolError, tool};
+use turnwright::{
+    Tool, ToolContext, ToolError,
+    code::process::{Capture, Group, Progress, SHELL},
+    tool,
+};
 
-use self::{capture::Capture, group::Group, progress::Progress};
-use super::Workspace;
+use super::{MOST_BYTES, Workspace};
 
 /// How long a command may take: by default, and at most. The most is less than the runtime gives a tool, so that what
 /// was printed until then is not lost.
@@ -95,7 +95,7 @@ impl Run {
             let group = Group::new()?;
             // One pipe for both, so that what was printed stays in its order.
             let (output, input) = io::pipe()?;
-            let mut shell = Command::new(group::SHELL);
+            let mut shell = Command::new(SHELL);
             shell.args(["-c", "--", command]).current_dir(root);
             shell.env_clear().envs(environment::passed());
             shell.stdin(Stdio::null()).stdout(input.try_clone()?).stderr(input);
@@ -105,7 +105,7 @@ impl Run {
         };
         let (group, child, output) =
             begin().map_err(|e| ToolError::model(format!("the command cannot be run: {e}")))?;
-        let seen = Seen { capture: Capture::default(), progress: Progress::new(ctx) };
+        let seen = Seen { capture: Capture::of(MOST_BYTES), progress: Progress::new(ctx) };
         Ok(Self { group, child, output, seen })
     }
 

@@ -123,8 +123,8 @@ impl ToolContext {
     /// tools only. Should the process go away, the outer call is in doubt; of its inner ones nothing is known.
     ///
     /// # Errors
-    /// Whatever becomes of the call is a result, also that it is refused. [`ToolError::Fenced`](Fenced) when this call is
-    /// over, and an error for the model when calls stand more than four deep in each other or 64 wait.
+    /// [`Fenced`] when this call is over. Whatever becomes of the inner one is a result, also that it is refused: because the
+    /// gate or a budget says so, because calls stand more than four deep in each other, or because 64 wait.
     ///
     /// # Cancel safety
     /// Dropping the future drops the inner call.
@@ -132,12 +132,18 @@ impl ToolContext {
         &self,
         tool: impl Into<String>,
         arguments: impl Into<String>,
-    ) -> Result<ToolResult, ToolError> {
+    ) -> Result<ToolResult, Fenced> {
         self.check_open()?;
-        let answered =
-            self.0.desk.ask(&self.0.call, tool.into(), arguments.into()).map_err(ToolError::model)?;
-        // Who served it is gone: the call is over.
-        answered.await.map_err(|_| self.late().into())
+        match self.0.desk.ask(&self.0.call, tool.into(), arguments.into()) {
+            // Who served it is gone: the call is over.
+            Ok(answered) => answered.await.map_err(|_| self.late()),
+            Err(refused) => Ok(*refused),
+        }
+    }
+
+    /// Whether another call made this one: see [`ToolContext::call_tool`].
+    pub fn is_inner(&self) -> bool {
+        self.0.call != self.0.root
     }
 
     /// The calls that this one makes.

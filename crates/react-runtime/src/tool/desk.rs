@@ -7,7 +7,7 @@ use std::{
 
 use parking_lot::Mutex;
 use tokio::sync::{Notify, oneshot};
-use turnwright_core::{CallId, ToolCall, ToolResult};
+use turnwright_core::{CallId, ErrorInfo, ErrorKind, Synthetic, ToolCall, ToolResult};
 
 /// How deep calls may stand in each other, the model's own counted.
 const DEPTH: u8 = 4;
@@ -37,26 +37,29 @@ impl Desk {
         self.depth
     }
 
-    /// Leaves a call, or says why it is not taken.
+    /// Leaves a call, or refuses it.
     pub(crate) fn ask(
         &self,
         outer: &CallId,
         tool: String,
         arguments: String,
-    ) -> Result<oneshot::Receiver<ToolResult>, String> {
-        if self.depth >= DEPTH {
-            return Err(format!("calls stand {DEPTH} deep in each other; {tool:?} is not called"));
-        }
-        let mut asked = self.asked.lock();
-        if asked.len() >= WAITING {
-            return Err(format!("{WAITING} calls wait for their turn; {tool:?} is not called"));
-        }
+    ) -> Result<oneshot::Receiver<ToolResult>, Box<ToolResult>> {
         let id = CallId::from(format!("{outer}/{}", self.made.fetch_add(1, Relaxed) + 1));
-        let (answer, answered) = oneshot::channel();
-        asked.push_back(Asked { call: ToolCall::new(id, tool, arguments), answer });
-        drop(asked);
-        self.came.notify_one();
-        Ok(answered)
+        let call = ToolCall::new(id, tool, arguments);
+        let mut asked = self.asked.lock();
+        let why = match asked.len() {
+            _ if self.depth >= DEPTH => format!("calls stand {DEPTH} deep in each other"),
+            WAITING.. => format!("{WAITING} calls wait for their turn"),
+            _ => {
+                let (answer, answered) = oneshot::channel();
+                asked.push_back(Asked { call, answer });
+                drop(asked);
+                self.came.notify_one();
+                return Ok(answered);
+            }
+        };
+        let error = ErrorInfo::new(ErrorKind::NotRun, format!("not run: {why}"));
+        Err(Box::new(ToolResult::synthetic(&call, Synthetic::Unrunnable, error)))
     }
 
     /// The next call that somebody still waits for.

@@ -2,29 +2,36 @@
 
 use std::collections::VecDeque;
 
-/// How many bytes are kept of the beginning and of the end. Together what a tool returns at most.
-const HEAD: usize = 16_000;
-const TAIL: usize = crate::tools::MOST_BYTES - HEAD;
-
-#[derive(Default)]
-pub(super) struct Capture {
+/// What a process printed, within bounds.
+#[derive(Debug)]
+pub struct Capture {
+    /// How many bytes are kept of the beginning, and of the end.
+    most: (usize, usize),
     head: Vec<u8>,
     tail: VecDeque<u8>,
     left_out: u64,
 }
 
 impl Capture {
-    pub(super) fn push(&mut self, bytes: &[u8]) {
-        let (head, rest) = bytes.split_at(bytes.len().min(HEAD - self.head.len()));
+    /// Keeps so many bytes: two fifths of them of the beginning, the rest of the end.
+    pub fn of(bytes: usize) -> Self {
+        let head = bytes / 5 * 2;
+        Self { most: (head, bytes - head), head: Vec::new(), tail: VecDeque::new(), left_out: 0 }
+    }
+
+    /// More was printed.
+    pub fn push(&mut self, bytes: &[u8]) {
+        let (most_head, most_tail) = self.most;
+        let (head, rest) = bytes.split_at(bytes.len().min(most_head - self.head.len()));
         self.head.extend_from_slice(head);
         self.tail.extend(rest);
-        let over = self.tail.len().saturating_sub(TAIL);
+        let over = self.tail.len().saturating_sub(most_tail);
         self.tail.drain(..over);
         self.left_out += over as u64;
     }
 
-    /// As text, with nothing in it that is not to be seen.
-    pub(super) fn text(mut self) -> String {
+    /// As text, with nothing in it that is not to be seen. Says how much was left out.
+    pub fn text(mut self) -> String {
         let tail = self.tail.make_contiguous();
         if self.left_out == 0 {
             self.head.extend_from_slice(tail);
@@ -57,7 +64,7 @@ fn whole(bytes: &[u8]) -> usize {
 }
 
 /// One visible character for each that is none, and for each byte that is no text, so that it never grows in characters.
-pub(super) fn printable(bytes: &[u8]) -> String {
+pub fn printable(bytes: &[u8]) -> String {
     let text = String::from_utf8_lossy(bytes).replace("\r\n", "\n");
     let seen = |c: char| match c {
         '\n' | '\t' => c,
@@ -74,9 +81,12 @@ pub(super) fn printable(bytes: &[u8]) -> String {
 mod tests {
     use super::*;
 
+    const HEAD: usize = 16_000;
+    const TAIL: usize = 24_000;
+
     #[test]
     fn what_fits_is_whole() {
-        let mut capture = Capture::default();
+        let mut capture = Capture::of(HEAD + TAIL);
         for _ in 0..HEAD + TAIL {
             capture.push(b"x");
         }
@@ -85,7 +95,7 @@ mod tests {
 
     #[test]
     fn what_does_not_fit_keeps_both_ends_and_counts_the_rest() {
-        let mut capture = Capture::default();
+        let mut capture = Capture::of(HEAD + TAIL);
         capture.push(b"first\n");
         for _ in 0..1000 {
             capture.push(&[b'x'; 10_000]);
@@ -100,7 +110,7 @@ mod tests {
 
     #[test]
     fn no_character_is_cut() {
-        let mut capture = Capture::default();
+        let mut capture = Capture::of(HEAD + TAIL);
         capture.push(b"x");
         capture.push("é".repeat(HEAD + TAIL).as_bytes());
         let text = capture.text();

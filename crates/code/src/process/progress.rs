@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tokio::time::Instant;
-use turnwright::ToolContext;
+use turnwright_react_runtime::tool::ToolContext;
 
 use super::capture::printable;
 
@@ -13,7 +13,8 @@ const THEN_EVERY: Duration = Duration::from_secs(1);
 /// How much of a line is shown.
 const MOST_OF_A_LINE: usize = 200;
 
-pub(super) struct Progress {
+/// Shows the lines of a running process as progress of its call: the first 20, then one a second.
+pub struct Progress {
     ctx: ToolContext,
     /// The beginning of the line that has no end yet.
     line: Vec<u8>,
@@ -22,11 +23,13 @@ pub(super) struct Progress {
 }
 
 impl Progress {
-    pub(super) fn new(ctx: &ToolContext) -> Self {
+    /// Of this call.
+    pub fn new(ctx: &ToolContext) -> Self {
         Self { ctx: ctx.clone(), line: Vec::new(), shown: 0, last: None }
     }
 
-    pub(super) fn push(&mut self, bytes: &[u8]) {
+    /// More was printed.
+    pub fn push(&mut self, bytes: &[u8]) {
         let mut latest = None;
         for part in bytes.split_inclusive(|byte| *byte == b'\n') {
             let text = part.strip_suffix(b"\n").unwrap_or(part);

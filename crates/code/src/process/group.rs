@@ -8,7 +8,8 @@ use tokio::{
     time::sleep,
 };
 
-pub(super) const SHELL: &str = "/bin/sh";
+/// The shell of POSIX systems.
+pub const SHELL: &str = "/bin/sh";
 
 /// What the anchor does: it waits for the end of its input, which comes when our end of it closes, by whatever end this
 /// program comes to, and takes its group with it.
@@ -24,15 +25,21 @@ const MOST_LOOKS: u32 = 40;
 /// the others: who kills the group by that number cannot hit a stranger. And when this program is gone without a word
 /// (a crash, `kill -9`) the anchor is left to end the group.
 ///
-/// Dropping it kills the group; the anchor is reaped by the async runtime.
-pub(super) struct Group {
+/// Dropping it kills the group; the anchor is reaped by the async runtime. A process that leaves its group (`setsid`) is not
+/// found again.
+#[derive(Debug)]
+pub struct Group {
     id: Pid,
     /// Holds the other end of its input.
     anchor: Child,
 }
 
 impl Group {
-    pub(super) fn new() -> io::Result<Self> {
+    /// Starts the anchor.
+    ///
+    /// # Errors
+    /// When no process can be started. Called outside of an async runtime it panics.
+    pub fn new() -> io::Result<Self> {
         let mut anchor = Command::new(SHELL);
         anchor.args(["-c", ANCHOR]).env_clear().current_dir("/").process_group(0);
         anchor.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
@@ -43,12 +50,15 @@ impl Group {
     }
 
     /// Starts a further process in the group.
-    pub(super) fn spawn(&self, command: &mut Command) -> io::Result<Child> {
+    ///
+    /// # Errors
+    /// When it cannot be started.
+    pub fn spawn(&self, command: &mut Command) -> io::Result<Child> {
         command.process_group(self.id.as_raw_nonzero().get()).spawn()
     }
 
     /// Kills every process of the group.
-    pub(super) fn kill(&self) {
+    pub fn kill(&self) {
         // Once the anchor was reaped the number may be a stranger's.
         if self.anchor.id().is_some() {
             // An empty group is what was asked for.
@@ -58,7 +68,10 @@ impl Group {
 
     /// Kills the group and waits until it is gone, but not for long: a process that the system holds, or that nobody
     /// reaps, stays in it for a while, dead to the world.
-    pub(super) async fn end(mut self) {
+    ///
+    /// # Cancel safety
+    /// Dropped, the group is killed all the same.
+    pub async fn end(mut self) {
         self.kill();
         let _ = tokio::time::timeout(LOOK_EVERY * MOST_LOOKS, self.anchor.wait()).await;
         for _ in 0..MOST_LOOKS {
