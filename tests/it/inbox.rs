@@ -4,8 +4,11 @@ use std::{sync::Arc, time::Duration};
 
 use futures::StreamExt;
 use serde_json::Value;
-use turnwright_control::{ControlChannel, InMemoryControlChannel};
-use turnwright_core::{ImageRef, Outcome, Part, Role, SessionId, Sources, history};
+use turnwright_control::{
+    CommandType, ControlChannel, ControlCommand, ControlScope, Delivery, InMemoryControlChannel, Receipt,
+    SendError, Wakeup,
+};
+use turnwright_core::{BoxFuture, CommandId, ImageRef, Outcome, Part, Role, SessionId, Sources, history};
 use turnwright_react_runtime::{
     Agent, AgentBuilder, OnDrop, Session, StartError, TurnHandle,
     gate::AskFor,
@@ -324,4 +327,60 @@ async fn fault_r8_116_a_shutdown_stops_at_boundaries_and_then_for_good() {
     let report = agent.shutdown(MS * 1_000).await;
     assert_eq!((report.parked, report.interrupted, report.stuck), (0, 1, 0));
     assert_eq!(session.messages()[1].text(), "I think ");
+}
+
+/// Sending takes a moment, as with a store behind it.
+struct Slow(InMemoryControlChannel);
+
+impl ControlChannel for Slow {
+    fn send(&self, command: ControlCommand) -> BoxFuture<'_, Result<Receipt, SendError>> {
+        Box::pin(async move {
+            tokio::time::sleep(MS * 5).await;
+            self.0.send(command).await
+        })
+    }
+    fn take(&self, scope: &ControlScope, types: &[CommandType]) -> Vec<Delivery> {
+        self.0.take(scope, types)
+    }
+    fn take_one(&self, session: &SessionId, command: CommandId) -> Option<Delivery> {
+        self.0.take_one(session, command)
+    }
+    fn wakeup(&self, session: &SessionId) -> Wakeup {
+        self.0.wakeup(session)
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_message_that_is_queued_as_the_turn_ends_begins_the_next_one() {
+    let channel: Arc<dyn ControlChannel> = Arc::new(Slow(InMemoryControlChannel::new(&Sources::default())));
+    let agent =
+        agent([slow("first"), Reply::new().text("second").finish()]).channel(channel).build().unwrap();
+    let session = open(&agent).await;
+    session.start("one").unwrap().detach();
+    tokio::time::sleep(MS * 998).await;
+    let waits = Inbox::new(agent.clone()).submit(&id(), says("two")).await.unwrap();
+    let Submitted::Waits(mut ticket) = waits else { panic!("{waits:?}") };
+    assert!(!session.is_busy(), "the turn ended before the message was in the queue");
+    let delivered = tokio::time::timeout(MS * 10_000, ticket.delivered()).await.expect("it waits for ever");
+    let Delivered::Started(mut turn) = delivered else { panic!("{delivered:?}") };
+    assert_eq!(turn.result().await.unwrap().content, "second");
+    assert_eq!(users(&session), ["one", "two"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_message_whose_turn_another_process_had_may_come_again() {
+    let store = Arc::new(MemoryStore::new());
+    let mine = agent([slow("mine")]).store(store.clone()).build().unwrap();
+    let theirs = build([Reply::new().text("yes").finish()]).store(store).build().unwrap();
+    let same = open(&theirs).await;
+    let mut running = open(&mine).await.start("go").unwrap();
+    let inbox = Inbox::new(theirs.clone());
+    let first = inbox.submit(&id(), says("two").id("m2")).await.unwrap();
+    let Submitted::Started(turn) = first else { panic!("{first:?}") };
+    tokio::task::yield_now().await;
+    let refused = read(&same, turn).await;
+    assert!(refused.result().error.is_some(), "the session is the other process's");
+    running.outcome().await;
+    let again = inbox.submit(&id(), says("two").id("m2")).await.unwrap();
+    assert!(matches!(again, Submitted::Started(_)), "{again:?}");
 }

@@ -13,6 +13,7 @@ mod budgets;
 mod control;
 mod durability;
 mod edges;
+mod elsewhere;
 mod endings;
 mod faults;
 mod hostile;

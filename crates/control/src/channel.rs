@@ -66,6 +66,16 @@ pub trait ControlChannel: Send + Sync {
     /// Synchronous. A delivery that is dropped by a caller that went away is returned to its sender.
     fn take(&self, scope: &ControlScope, types: &[CommandType]) -> Vec<Delivery>;
 
+    /// Takes this very command, if it waits here and nobody has taken it: for a sender who wants it back. Whoever takes it owns
+    /// its fate. A channel that cannot tell gives none, and the command waits as before.
+    ///
+    /// # Cancel safety
+    /// As [`ControlChannel::take`].
+    fn take_one(&self, session: &SessionId, command: CommandId) -> Option<Delivery> {
+        let _ = (session, command);
+        None
+    }
+
     /// Commands for the session that wait to be taken, as far as this channel knows of them here; in the order in which they
     /// would be. For reports: what is said may be over when it is read. A channel that cannot know says nothing.
     fn queued(&self, session: &SessionId) -> Vec<CommandId> {

@@ -125,6 +125,10 @@ impl ControlChannel for InMemoryControlChannel {
         taken.into_iter().map(Waiting::deliver).collect()
     }
 
+    fn take_one(&self, session: &SessionId, command: CommandId) -> Option<Delivery> {
+        self.locked(|inner, now| inner.take_one(session, command, now)).map(Waiting::deliver)
+    }
+
     fn queued(&self, session: &SessionId) -> Vec<CommandId> {
         self.locked(|inner, now| inner.queued(session, now))
     }

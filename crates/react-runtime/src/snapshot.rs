@@ -120,6 +120,10 @@ pub struct BatchCall {
     /// What its tool waits for, if it waits for somebody outside.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub waits: Option<Wants>,
+    /// What its tool came to in a process that went away, before any layer saw it: the call enters the chain again, and this is
+    /// what its core answers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub recovered: Option<ToolResult>,
     /// What it came to.
     pub result: Option<ToolResult>,
 }
@@ -138,13 +142,18 @@ impl BatchCall {
             in_doubt: false,
             ran_with: None,
             waits: None,
+            recovered: None,
             result: None,
         }
     }
 
+    /// Whether nobody knows yet what it comes to.
+    pub fn is_open(&self) -> bool {
+        self.result.is_none() && self.recovered.is_none()
+    }
+
     /// Whether it waits for somebody outside: a decision, an answer, a result.
     pub fn is_pending(&self) -> bool {
-        self.result.is_none()
-            && (self.waits.is_some() || matches!(self.decision, Some(ToolDecision::Pending(_))))
+        self.is_open() && (self.waits.is_some() || matches!(self.decision, Some(ToolDecision::Pending(_))))
     }
 }

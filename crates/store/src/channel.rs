@@ -271,6 +271,17 @@ impl ControlChannel for SqliteChannel {
         taken.into_iter().map(|one| self.deliver(one)).collect()
     }
 
+    /// A command is here once it was claimed: for that somebody must listen.
+    fn take_one(&self, session: &SessionId, command: CommandId) -> Option<Delivery> {
+        let one = {
+            let mut all = self.claimed.lock();
+            let claimed = all.get_mut(session)?;
+            let at = claimed.iter().position(|one| one.command.id == command)?;
+            claimed.remove(at)?
+        };
+        Some(self.deliver(one))
+    }
+
     fn queued(&self, session: &SessionId) -> Vec<CommandId> {
         let all = self.claimed.lock();
         all.get(session).into_iter().flatten().map(|claimed| claimed.command.id).collect()

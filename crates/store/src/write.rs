@@ -94,7 +94,19 @@ pub(crate) fn commit(
     change: SessionCommit,
     now: &Now,
 ) -> Result<Committed, StoreError> {
-    let SessionCommit { session, id, base, messages, snapshot, rules, lease, events, applied } = change;
+    let SessionCommit {
+        session,
+        id,
+        base,
+        messages,
+        snapshot,
+        rules,
+        lease,
+        events,
+        applied,
+        journal_read,
+        keeps_journal,
+    } = change;
     let found = before(tx, &session)?;
     let is_new = found.is_none();
     let before = found.unwrap_or_default();
@@ -102,6 +114,15 @@ pub(crate) fn commit(
     let revision = u64::try_from(before.revision).unwrap_or_default();
     if revision != base {
         return Err(StoreError::Conflict { session, expected: base, found: revision });
+    }
+    if let Some(read) = journal_read {
+        let records: i64 = tx
+            .prepare_cached("SELECT count(*) FROM journal WHERE session = ?1")
+            .and_then(|mut count| count.query_row([session.as_str()], |row| row.get(0)))
+            .map_err(sql)?;
+        if usize::try_from(records).is_ok_and(|records| records > read) {
+            return Err(StoreError::Grown { session });
+        }
     }
     if is_new {
         tx.execute(
@@ -118,9 +139,11 @@ pub(crate) fn commit(
         let body = json(&**message)?;
         insert.execute(params![session.as_str(), position, message.id.to_string(), body]).map_err(sql)?;
     }
-    tx.prepare_cached("DELETE FROM journal WHERE session = ?1")
-        .and_then(|mut delete| delete.execute([session.as_str()]))
-        .map_err(sql)?;
+    if !keeps_journal {
+        tx.prepare_cached("DELETE FROM journal WHERE session = ?1")
+            .and_then(|mut delete| delete.execute([session.as_str()]))
+            .map_err(sql)?;
+    }
     let last_event = record(tx, &session, before.last_event, &events, now)?;
     approvals(tx, &session, snapshot.as_ref(), now)?;
     let form = match &snapshot {

@@ -73,12 +73,30 @@ impl Inner {
     }
 
     pub(super) fn take(&mut self, scope: &ControlScope, types: &[CommandType], now: Instant) -> Vec<Waiting> {
-        self.expire(&scope.session, now);
-        let Some(queue) = self.sessions.get_mut(&scope.session) else { return Vec::new() };
-        let fits = |w: &mut Waiting| types.contains(&w.command.command_type()) && w.command.scope.fits(scope);
-        let taken: Vec<_> = queue.commands.extract_if(.., fits).collect();
+        let fits = |w: &Waiting| types.contains(&w.command.command_type()) && w.command.scope.fits(scope);
+        self.take_which(&scope.session, fits, now)
+    }
+
+    pub(super) fn take_one(
+        &mut self,
+        session: &SessionId,
+        command: CommandId,
+        now: Instant,
+    ) -> Option<Waiting> {
+        self.take_which(session, |w| w.command.id == command, now).pop()
+    }
+
+    fn take_which(
+        &mut self,
+        session: &SessionId,
+        fits: impl Fn(&Waiting) -> bool,
+        now: Instant,
+    ) -> Vec<Waiting> {
+        self.expire(session, now);
+        let Some(queue) = self.sessions.get_mut(session) else { return Vec::new() };
+        let taken: Vec<_> = queue.commands.extract_if(.., |w| fits(w)).collect();
         if queue.is_idle() {
-            self.sessions.remove(&scope.session);
+            self.sessions.remove(session);
         }
         self.uncount(&taken);
         taken

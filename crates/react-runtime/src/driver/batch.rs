@@ -94,7 +94,7 @@ impl LegRt {
     async fn classify_edits(&self) -> Result<(), Exit> {
         let edits: Vec<ToolCall> = self.ledger.with(|leg| {
             let calls = leg.batch.iter().flat_map(|b| &b.calls);
-            let fresh = calls.filter(|c| c.result.is_none() && c.allowed.is_none() && !c.is_pending());
+            let fresh = calls.filter(|c| c.is_open() && c.allowed.is_none() && !c.is_pending());
             fresh.filter_map(|c| c.edited.clone()).collect()
         });
         for edit in edits {
@@ -146,7 +146,8 @@ impl LegRt {
         }
         let mut calls: Vec<ToolCall> = self.ledger.with(|leg| {
             let calls = leg.batch.iter().flat_map(|b| &b.calls);
-            let runnable = calls.filter(|c| c.result.is_none() && c.allowed.is_some() && !c.is_pending());
+            let may_run = |c: &&BatchCall| c.recovered.is_some() || (c.allowed.is_some() && !c.is_pending());
+            let runnable = calls.filter(|c| c.result.is_none()).filter(may_run);
             runnable.map(|c| c.edited.as_ref().unwrap_or(&c.call).clone()).collect()
         });
         calls.reverse();

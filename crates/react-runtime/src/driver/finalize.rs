@@ -1,6 +1,6 @@
 //! The finalizer: runs when the work is gone; nothing races it.
 
-use turnwright_control::{ControlError, Fate};
+use turnwright_control::ControlError;
 use turnwright_core::{AgentResult, ErrorInfo, ErrorKind, LegOutcome};
 use turnwright_hook::{Dispatch, HookPoint};
 use turnwright_interceptor::Exit;
@@ -16,10 +16,7 @@ use crate::{
 pub(super) async fn run(rt: &LegRt, worked: Result<LegOutcome, Exit>) {
     let not_begun = rt.not_begun.lock().clone();
     if let Some(error) = not_begun {
-        // Only the leg's end is told.
-        let dispatch = Dispatch::new().log(&*rt.ledger).unwinding(None);
-        rt.fire_owed(HookPoint::FinallyGraph, dispatch, Some(&error)).await;
-        return rt.end_not_begun(error);
+        return end_not_begun(rt, error).await;
     }
     let latched = rt.interrupt.cause().or(rt.ctx.cancel().cause()).map(ControlError::from);
     rt.ledger.with(|leg| {
@@ -40,10 +37,20 @@ pub(super) async fn run(rt: &LegRt, worked: Result<LegOutcome, Exit>) {
     // What was shown is stored before anybody is told that the leg is over; the points hear of it when that fails. A
     // parked leg was saved when it was parked.
     let saved = rt.ledger.read(Leg::revision);
-    let mut crashed = match rt.is_parked() {
-        true => None,
-        false => Box::pin(rt.save_terminal()).await.err().map(ErrorInfo::from),
-    };
+    let (mut crashed, mut is_lost) = (None, false);
+    if !rt.is_parked()
+        && let Err(e) = Box::pin(rt.save_terminal()).await
+    {
+        let never_had_it = rt.never_had_it(&e);
+        is_lost = e.is_lost();
+        let error = ErrorInfo::from(e);
+        // A turn that was cancelled at rest, and runs elsewhere by now, is that one's to end.
+        if never_had_it {
+            *rt.not_begun.lock() = Some(error.clone());
+            return end_not_begun(rt, error).await;
+        }
+        crashed = Some(error);
+    }
     let was_cut = rt.ledger.read(|leg| leg.machine.was_cut());
     let until = was_cut.then(|| rt.ctx.sources().clock.instant() + UNWIND_BUDGET);
     while let Step::Fire(point) = rt.ledger.read(Leg::next) {
@@ -56,16 +63,25 @@ pub(super) async fn run(rt: &LegRt, worked: Result<LegOutcome, Exit>) {
     }
     let snapshot = if rt.is_parked() { Box::pin(rt.save_parked_again()).await } else { None };
     if snapshot.is_none() && crashed.is_none() && rt.ledger.read(Leg::revision) != saved {
-        crashed = Box::pin(rt.save_terminal()).await.err().map(ErrorInfo::from);
+        let again = Box::pin(rt.save_terminal()).await.err();
+        is_lost |= again.as_ref().is_some_and(StoreError::is_lost);
+        crashed = again.map(ErrorInfo::from);
     }
     let outcome = outcome(rt, crashed);
-    let not_stored = Fate::returned("it was said in the turn, which could not be stored");
-    rt.tell_landed(usize::MAX, &not_stored);
+    rt.keep_landed(is_lost);
     if rt.is_kept() {
         Box::pin(rt.release(&outcome)).await;
     }
     rt.return_leftovers(&outcome);
     rt.end(&outcome, snapshot);
+}
+
+/// The session is as it was before the leg: only the leg's end is told.
+async fn end_not_begun(rt: &LegRt, error: ErrorInfo) {
+    rt.keep_landed(false);
+    let dispatch = Dispatch::new().log(&*rt.ledger).unwinding(None);
+    rt.fire_owed(HookPoint::FinallyGraph, dispatch, Some(&error)).await;
+    rt.end_not_begun(error);
 }
 
 /// Tells the machine how the work ended.

@@ -292,11 +292,18 @@ impl LegRt {
     /// A leg that never began.
     pub(crate) fn end_not_begun(&self, error: ErrorInfo) {
         let mut result = AgentResult::new("", StopReason::Error);
-        self.ledger.with(|leg| {
+        let message = self.ledger.with(|leg| {
             leg.close();
             leg.fill(&mut result);
+            leg.messages().get(leg.turn_start()).cloned()
         });
         result.fail(error);
+        // The message of a first leg is the caller's again, and may come again.
+        if self.ctx.leg() == 1
+            && let Some(key) = message.as_ref().and_then(|message| message.key.as_deref())
+        {
+            self.session.forget_key(key);
+        }
         self.session.not_started();
         self.say_end(&LegOutcome::Finished(Box::new(result)));
     }

@@ -1,6 +1,9 @@
 //! Storing a leg while it runs: its checkpoints, its journal, its lease.
 
-use std::time::Duration;
+use std::{
+    sync::atomic::{AtomicBool, Ordering::SeqCst},
+    time::Duration,
+};
 
 use parking_lot::Mutex;
 use tokio::sync::Notify;
@@ -11,7 +14,7 @@ use turnwright_interceptor::Exit;
 use super::LegRt;
 use crate::{
     ledger::Leg,
-    session::Save,
+    session::{Landed, Save},
     snapshot::TurnSnapshot,
     store::{JournalRecord, StoreError},
 };
@@ -25,14 +28,28 @@ pub(crate) struct Keeper {
     /// Another writer has the session.
     lost: Mutex<Option<StoreError>>,
     is_lost: Notify,
+    /// The leg has stored something: the session is its own to write.
+    has_stored: AtomicBool,
     /// Messages of commands that are history, and not stored yet.
-    landed: Mutex<Vec<(ControlCommand, Ack)>>,
+    landed: Mutex<Vec<Landed>>,
+}
+
+impl Keeper {
+    /// With what the leg before left.
+    pub(crate) fn with(landed: Vec<Landed>) -> Self {
+        Self { landed: Mutex::new(landed), ..Self::default() }
+    }
 }
 
 impl LegRt {
     /// Whether there is a store to write to.
     pub(super) fn is_kept(&self) -> bool {
         self.agent.store.is_some()
+    }
+
+    /// Whether this error says that the leg never had the session: it is another writer's, and nothing was stored before.
+    pub(super) fn never_had_it(&self, e: &StoreError) -> bool {
+        e.is_lost() && !self.keeper.has_stored.load(SeqCst)
     }
 
     /// Stores the history and this snapshot. Commands whose messages are in it have taken effect then, and are told so.
@@ -46,6 +63,7 @@ impl LegRt {
             self.keeper.landed.lock().iter().map(|(command, _)| command.id).collect();
         let (stored, landed) = (events.len(), applied.len());
         self.session.save(Save { messages, snapshot, by_leg: true, events, applied }).await?;
+        self.keeper.has_stored.store(true, SeqCst);
         self.ledger.with(|leg| leg.stored(revision, stored));
         self.tell_landed(landed, &Fate::Applied);
         Ok(())
@@ -89,6 +107,17 @@ impl LegRt {
             self.tell(&command, fate);
             ack.settle(fate.clone());
         }
+    }
+
+    /// What could not be stored is history here all the same, unless another writer has the session: the next change of the
+    /// session stores it, and its senders are told then.
+    pub(crate) fn keep_landed(&self, is_lost: bool) {
+        if is_lost {
+            return self
+                .tell_landed(usize::MAX, &Fate::returned("it was said in a turn that could not be stored"));
+        }
+        let landed = std::mem::take(&mut *self.keeper.landed.lock());
+        self.session.keep_landed(landed);
     }
 
     /// Gives the lease back, with the last events. Should that fail, the lease ends by itself.

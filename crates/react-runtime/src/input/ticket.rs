@@ -1,10 +1,13 @@
 //! Messages that wait.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use turnwright_control::{Fate, Receipt};
 
 use crate::{Input, Session, StartError, TurnHandle};
+
+/// How often a message that waits looks whether the turn is gone that it waits for.
+const LOOK_EVERY: Duration = Duration::from_millis(250);
 
 /// A message that waits. It lands by itself; the ticket tells when, and starts a turn with it where the one it waited for
 /// ended first. Dropped, a message that comes back is nobody's: hold the ticket.
@@ -50,7 +53,12 @@ impl Ticket {
     /// Safe until it is ready: ask again. A turn that it started is interrupted with its handle, like any other.
     pub async fn delivered(&mut self) -> Delivered {
         loop {
-            let why = match self.receipt.fate().await {
+            let fate = tokio::select! {
+                biased;
+                fate = self.receipt.fate() => fate,
+                () = self.stranded() => continue,
+            };
+            let why = match fate {
                 Fate::Applied => return self.done(Delivered::Landed),
                 Fate::Returned { reason } | Fate::Rejected { reason } => reason,
                 other => format!("{other:?}"),
@@ -68,6 +76,23 @@ impl Ticket {
                     return self.done(Delivered::Returned { input, why: format!("{why}; {e}") });
                 }
             }
+        }
+    }
+
+    /// Waits until the message is the last one to know that no turn runs, and takes it back: it came when the turn had taken
+    /// its last look. Its fate is told then.
+    async fn stranded(&self) {
+        let Some(channel) = &self.session.0.agent.channel else { return std::future::pending().await };
+        // A channel with a store behind it looks for sessions that somebody listens to.
+        let _listening = channel.wakeup(self.session.id());
+        loop {
+            if !self.session.is_busy()
+                && !self.session.is_parked()
+                && let Some(mine) = channel.take_one(self.session.id(), self.receipt.id())
+            {
+                return mine.settle(Fate::returned("no turn runs any more"));
+            }
+            tokio::time::sleep(LOOK_EVERY).await;
         }
     }
 

@@ -16,6 +16,11 @@ impl Leg {
         self.batch.as_mut()?.calls.iter_mut().find(|c| c.call.id == *id)
     }
 
+    /// What the tool of a call came to in a process that went away. Once: a layer that calls again runs it.
+    pub(crate) fn take_recovered(&mut self, id: &CallId) -> Option<ToolResult> {
+        self.batch_call(id)?.recovered.take()
+    }
+
     /// The arguments a call is entered with, where they are not those the model asked for.
     pub(crate) fn ran_with(&self, call: &ToolCall) -> Option<String> {
         let entry = self.batch.as_ref()?.calls.iter().find(|entry| entry.call.id == call.id)?;
@@ -57,7 +62,8 @@ impl Leg {
     /// One call of a batch that stands or falls together was denied: none of the others runs.
     pub(crate) fn preempt(&mut self, limit: &ToolResultLimit) {
         let open = self.batch.iter().flat_map(|b| &b.calls).filter(|c| c.result.is_none());
-        let answers: Vec<_> = open.map(|c| (c.call.id.clone(), preempted(&c.call))).collect();
+        let answers: Vec<_> =
+            open.map(|c| (c.call.id.clone(), known_or(c, |c| preempted(&c.call)))).collect();
         for (id, result) in answers {
             self.tool_done(&id, limit.limited(result));
         }
@@ -76,7 +82,8 @@ impl Leg {
     /// A call of the batch failed, and the batch ends with the first failure: every call that is open is answered.
     pub(crate) fn siblings_failed(&mut self) {
         let open: Vec<_> = self.batch.iter().flat_map(|b| &b.calls).filter(|c| c.result.is_none()).collect();
-        let answers: Vec<_> = open.into_iter().map(|c| (c.call.id.clone(), sibling_failed(c))).collect();
+        let answers: Vec<_> =
+            open.into_iter().map(|c| (c.call.id.clone(), known_or(c, sibling_failed))).collect();
         for (id, result) in answers {
             self.tool_done(&id, result);
         }
@@ -105,7 +112,16 @@ impl Leg {
     }
 }
 
+/// What a call is answered with that is not run any more: what is known of it already, or this.
+fn known_or(entry: &BatchCall, other: impl FnOnce(&BatchCall) -> ToolResult) -> ToolResult {
+    entry.recovered.clone().unwrap_or_else(|| other(entry))
+}
+
 pub(super) fn interrupted_result(entry: &BatchCall) -> ToolResult {
+    known_or(entry, interrupted)
+}
+
+fn interrupted(entry: &BatchCall) -> ToolResult {
     let message = match entry.entered {
         true => "not finished: the turn was interrupted. It may have had effects",
         false => "not run: the turn was interrupted before it could",

@@ -17,6 +17,7 @@ use std::{
 use parking_lot::Mutex;
 use tokio::sync::watch;
 use turnwright_control::Wakeup;
+use turnwright_control::{Ack, ControlCommand, Fate};
 use turnwright_core::{ApprovalRequest, CancelToken, ErrorInfo, LegOutcome, Message, SessionId, TurnContext};
 
 pub use decide::DecideError;
@@ -63,11 +64,16 @@ struct State {
     running: Option<Running>,
     /// Tools that somebody allowed for the session.
     rules: Vec<Rule>,
+    /// Commands whose messages are history here, and not stored yet: the last leg could not. The next change stores them.
+    landed: Vec<Landed>,
     /// Senders' ids of the last messages, oldest first.
     keys: VecDeque<String>,
     /// One more of it for each message that waits.
     places: Arc<()>,
 }
+
+/// A command whose message is history, and how its sender is told.
+pub(crate) type Landed = (ControlCommand, Ack);
 
 /// What others may do to the leg that runs.
 #[derive(Clone)]
@@ -163,6 +169,7 @@ impl SessionInner {
             busy: false,
             running: None,
             rules: Vec::new(),
+            landed: Vec::new(),
             keys: VecDeque::new(),
             places: Arc::default(),
         };
@@ -175,9 +182,31 @@ impl SessionInner {
     /// Takes over what is stored, where nothing of our own is under way and the store is ahead.
     pub(crate) fn refresh(&self, stored: StoredSession) {
         let mut state = self.state.lock();
-        if !state.busy && stored.revision > state.stored.revision {
-            state.read(stored);
+        // Of a leg that runs elsewhere only the journal grows.
+        let has_grown = state.stored.journal.is_some_and(|read| read < stored.journal.len());
+        let is_ahead = stored.revision > state.stored.revision
+            || (stored.revision == state.stored.revision && has_grown);
+        if state.busy || !is_ahead {
+            return;
         }
+        state.read(stored);
+        let landed = std::mem::take(&mut state.landed);
+        drop(state);
+        // What is history now does not have them.
+        for (_, ack) in landed {
+            ack.settle(Fate::returned(
+                "it was said in a turn that could not be stored, and another writer came first",
+            ));
+        }
+    }
+
+    /// Keeps commands of a leg that could not be stored, for the next one.
+    pub(crate) fn keep_landed(&self, landed: Vec<Landed>) {
+        self.state.lock().landed.extend(landed);
+    }
+
+    pub(crate) fn take_landed(&self) -> Vec<Landed> {
+        std::mem::take(&mut self.state.lock().landed)
     }
 
     /// The leg that runs.

@@ -34,8 +34,8 @@ pub(super) fn recover(
     let calls = snapshot.batch.iter_mut().flat_map(|batch| &mut batch.calls);
     let (mut events, mut is_asked_anew) = (Vec::new(), false);
     for entry in calls.filter(|entry| entry.result.is_none()) {
-        note(entry, journal);
-        if entry.result.is_none() && entry.in_doubt {
+        note(entry, journal, agent);
+        if entry.is_open() && entry.in_doubt {
             is_asked_anew |= is_started(entry, journal);
             let tool = agent.tools.get(&entry.call.name);
             let recovery = tool.map_or(Recovery::Report, |tool| tool.definition.recovery());
@@ -58,17 +58,16 @@ fn is_started(entry: &BatchCall, journal: &[JournalRecord]) -> bool {
 }
 
 /// The last record of a call counts.
-fn note(entry: &mut BatchCall, journal: &[JournalRecord]) {
+fn note(entry: &mut BatchCall, journal: &[JournalRecord], agent: &AgentInner) {
     for record in journal {
         match record {
             JournalRecord::Intent { call, ran_with } if *call == entry.call.id => {
                 entry.ran_with.clone_from(ran_with);
-                (entry.entered, entry.in_doubt, entry.result) = (true, true, None);
+                (entry.entered, entry.in_doubt, entry.recovered) = (true, true, None);
             }
             JournalRecord::Result { result } if *result.call_id() == entry.call.id => {
-                let mut result = result.clone();
-                result.ran_with.clone_from(&entry.ran_with);
-                (entry.in_doubt, entry.result) = (false, Some(result));
+                let result = agent.tool_result_limit.limited(result.clone());
+                (entry.in_doubt, entry.recovered) = (false, Some(result));
             }
             _ => {}
         }

@@ -25,6 +25,8 @@ pub(super) struct Stored {
     messages: usize,
     rules: Vec<Rule>,
     pub(super) revision: u64,
+    /// How many records its journal had when it was read; none since this process wrote it, which empties the journal.
+    pub(super) journal: Option<usize>,
     /// The lease of the leg that runs.
     fence: Option<Fence>,
     /// Changes whose outcome is not known, since nobody waited for them.
@@ -42,7 +44,8 @@ impl Stored {
     pub(super) fn of(stored: &StoredSession) -> Self {
         let messages = stored.messages.len();
         let rules = stored.rules.clone();
-        Self { messages, rules, revision: stored.revision, fence: None, in_flight: Vec::new() }
+        let journal = Some(stored.journal.len());
+        Self { messages, rules, revision: stored.revision, journal, fence: None, in_flight: Vec::new() }
     }
 }
 
@@ -99,11 +102,17 @@ impl SessionInner {
         (before, rules): (Stored, Vec<Rule>),
         save: Save,
     ) -> Result<Stored, StoreError> {
+        let lease = self.right(&before, save.by_leg);
+        // Whoever takes the session up has read all that was noted. Beside legs nobody takes up a turn that was cut off.
+        let takes_up = matches!(lease, LeaseChange::Acquire { .. });
+        let keeps_journal = !save.by_leg && save.snapshot.as_ref().is_some_and(|snapshot| snapshot.running);
         let change = |stored: &Stored, events: &[RecordedEvent]| SessionCommit {
             messages: save.messages.get(stored.messages..).unwrap_or_default().to_vec(),
             snapshot: save.snapshot.clone(),
             rules: (rules != stored.rules).then(|| rules.clone()),
-            lease: self.right(&before, save.by_leg),
+            lease: lease.clone(),
+            journal_read: stored.journal.filter(|_| takes_up),
+            keeps_journal,
             events: events.to_vec(),
             applied: save.applied.clone(),
             ..SessionCommit::new(self.id.clone(), id, stored.revision)
@@ -119,6 +128,7 @@ impl SessionInner {
             messages: save.messages.len(),
             rules,
             revision: committed.revision,
+            journal: before.journal.filter(|_| keeps_journal),
             fence: committed.fence.filter(|_| save.by_leg),
             in_flight: Vec::new(),
         })

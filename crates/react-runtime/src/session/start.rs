@@ -335,7 +335,7 @@ impl Session {
             abort: Mutex::default(),
             parked: Mutex::default(),
             not_begun: Mutex::default(),
-            keeper: Keeper::default(),
+            keeper: Keeper::with(self.0.take_landed()),
             begun_from: Mutex::new(agent.store.is_some().then_some(new.begun_from)),
             began: agent.sources.clock.instant(),
             time_charged: Mutex::default(),
@@ -357,7 +357,11 @@ impl Session {
         }
         let last = LastWords::of(&rt);
         // Refused, or panicked: the future is gone and never ran, so nothing happened.
-        agent.spawn.spawn(Box::pin(drive(rt.clone(), last)))?;
+        let spawned = agent.spawn.spawn(Box::pin(drive(rt.clone(), last)));
+        if spawned.is_err() {
+            rt.keep_landed(false);
+        }
+        spawned?;
         starting.disarm();
         rt.spawned();
         Ok(handle)

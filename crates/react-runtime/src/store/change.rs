@@ -36,6 +36,13 @@ pub struct SessionCommit {
     /// Commands whose messages are among these. A store that keeps the control channel too marks them as applied in the
     /// same step; others have nothing to do.
     pub applied: Vec<CommandId>,
+    /// How many records the writer read from the journal of a leg that was another's. Where there are more by now, that leg
+    /// went on, and the change is refused with [`StoreError::Grown`](super::StoreError::Grown). None where nobody else can have
+    /// written one on this revision.
+    pub journal_read: Option<usize>,
+    /// Whether the journal stays: a change beside an interrupted turn, which does not take it up. Else what the journal says is
+    /// in the change, or of no use any more, and it is emptied.
+    pub keeps_journal: bool,
 }
 
 impl SessionCommit {
@@ -51,6 +58,8 @@ impl SessionCommit {
             lease: LeaseChange::None,
             events: Vec::new(),
             applied: Vec::new(),
+            journal_read: None,
+            keeps_journal: false,
         }
     }
 }

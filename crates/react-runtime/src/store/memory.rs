@@ -151,8 +151,19 @@ impl MemoryStore {
 
 impl Inner {
     fn apply(&mut self, change: SessionCommit, now: &Now) -> Result<Committed, StoreError> {
-        let SessionCommit { session, id, base, messages, snapshot, rules, lease, events, applied: _ } =
-            change;
+        let SessionCommit {
+            session,
+            id,
+            base,
+            messages,
+            snapshot,
+            rules,
+            lease,
+            events,
+            applied: _,
+            journal_read,
+            keeps_journal,
+        } = change;
         let fresh = Kept::default();
         let kept = self.sessions.get(&session).unwrap_or(&fresh);
         let held = kept.lease(now);
@@ -173,6 +184,9 @@ impl Inner {
         if found != base {
             return Err(StoreError::Conflict { session, expected: base, found });
         }
+        if journal_read.is_some_and(|read| read < kept.stored.journal.len()) {
+            return Err(StoreError::Grown { session });
+        }
         let kept = self.sessions.entry(session).or_default();
         if lease_is_none {
             kept.lease = None;
@@ -189,7 +203,9 @@ impl Inner {
         if let Some(rules) = rules {
             stored.rules = rules;
         }
-        stored.journal = Vec::new();
+        if !keeps_journal {
+            stored.journal = Vec::new();
+        }
         stored.revision += 1;
         stored.last_commit = Some(id);
         Ok(Committed { revision: stored.revision, fence: kept.lease.as_ref().map(|lease| lease.fence) })

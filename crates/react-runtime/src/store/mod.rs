@@ -53,6 +53,12 @@ pub enum StoreError {
         /// The revision there is.
         found: u64,
     },
+    /// The leg that was interrupted when the session was read went on since.
+    #[error("the turn of session {session} went on elsewhere since it was read: read it again")]
+    Grown {
+        /// The session.
+        session: SessionId,
+    },
     /// Somebody else runs a leg of the session.
     #[error("session {session} is being written by {holder} until {until}, unless it is renewed")]
     Held {
@@ -97,14 +103,17 @@ pub enum StoreError {
 impl StoreError {
     /// Whether another writer has the session: whoever gets this stops writing it.
     pub fn is_lost(&self) -> bool {
-        matches!(self, Self::Conflict { .. } | Self::Held { .. } | Self::LeaseLost { .. })
+        matches!(
+            self,
+            Self::Conflict { .. } | Self::Grown { .. } | Self::Held { .. } | Self::LeaseLost { .. }
+        )
     }
 }
 
 impl From<StoreError> for ErrorInfo {
     fn from(e: StoreError) -> Self {
         let kind = match e {
-            StoreError::Conflict { .. } => ErrorKind::Conflict,
+            StoreError::Conflict { .. } | StoreError::Grown { .. } => ErrorKind::Conflict,
             StoreError::Held { .. } => ErrorKind::SessionHeld,
             StoreError::LeaseLost { .. } => ErrorKind::LeaseLost,
             StoreError::Corrupt { .. } => ErrorKind::Corrupt,

@@ -28,6 +28,7 @@ pub async fn channel_conformance(make: MakeChannel<'_>) -> Result<(), Broken> {
     a_command_that_is_sent_twice_is_one(&*usual()).await?;
     what_nobody_takes_ends(&*usual()).await?;
     a_dropped_delivery_goes_back(&*usual()).await?;
+    one_command_can_be_taken_back(&*usual()).await?;
     wrong_commands_are_refused(&*usual()).await?;
     let limits = ChannelLimits { per_session: 3, total: 5, ..ChannelLimits::default() };
     a_full_queue_refuses_and_lets_exits_pass(&*make(limits)).await?;
@@ -120,6 +121,33 @@ async fn what_is_sent_is_taken_once_in_order(channel: &dyn ControlChannel) -> Re
     for receipt in receipts {
         same!(fate(&receipt).await?, Fate::Applied, "a receipt tells the fate");
     }
+    Ok(())
+}
+
+async fn one_command_can_be_taken_back(channel: &dyn ControlChannel) -> Result<(), Broken> {
+    let id = session("s");
+    let (_listening, scope) = listen(channel, &id);
+    let (first, second) = (send(channel, steer(&id, "a")).await?, send(channel, steer(&id, "b")).await?);
+    let mut mine = None;
+    let wait = async {
+        while mine.is_none() {
+            mine = channel.take_one(&id, second.id());
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+    };
+    holds!(tokio::time::timeout(PATIENCE, wait).await.is_ok(), "a command that waits can be taken by its id");
+    holds!(channel.take_one(&id, second.id()).is_none(), "and only once");
+    if let Some(mine) = mine {
+        same!(text(&mine), "b", "it is that command");
+        mine.settle(Fate::returned("taken back"));
+    }
+    same!(fate(&second).await?, Fate::returned("taken back"), "who takes it owns its fate");
+    same!(
+        take(channel, &scope, &ALL, 1).await?.iter().map(text).collect::<Vec<_>>(),
+        ["a"],
+        "the others wait on"
+    );
+    drop(first);
     Ok(())
 }
 

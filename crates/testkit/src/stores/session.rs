@@ -28,6 +28,7 @@ pub async fn store_conformance(make: MakeStore<'_>) -> Result<(), Broken> {
     leases_end(&*make()).await?;
     the_journal_is_of_one_revision(&*make()).await?;
     sessions_are_listed_and_deleted(&*make()).await?;
+    a_journal_that_has_grown_is_noticed(&*make()).await?;
     rules_stay(&*make()).await?;
     events_are_numbered(&*make()).await?;
     watchers_are_woken(&*make()).await?;
@@ -177,6 +178,29 @@ async fn the_journal_is_of_one_revision(store: &dyn SessionStore) -> Result<(), 
     let stored = store.load(&id).await.map_err(words)?.unwrap_or_default();
     same!(stored.journal, Vec::new(), "a change supersedes the journal");
     Ok(())
+}
+
+async fn a_journal_that_has_grown_is_noticed(store: &dyn SessionStore) -> Result<(), Broken> {
+    let (desk, id) = (Desk::new(store), session("s"));
+    let fence = desk.commit(&id, 0, acquire("a", SHORT)).await.map_err(words)?.fence.unwrap_or(Fence(0));
+    let shown = |text: &str| JournalRecord::Shown { answer: 1, text: text.into(), reasoning: String::new() };
+    let records = vec![shown("a"), shown("b")];
+    let append = JournalAppend { session: id.clone(), base: 1, fence, records: records.clone() };
+    store.append(append).await.map_err(words)?;
+    tokio::time::sleep(SHORT * 2).await;
+    let beside = SessionCommit { keeps_journal: true, ..desk.change(&id, 1, "beside", LeaseChange::None) };
+    store.commit(beside).await.map_err(words)?;
+    let stored = store.load(&id).await.map_err(words)?.unwrap_or_default();
+    same!(stored.journal, records, "a change may leave the journal");
+    let read = |n, text: &str| {
+        let change = desk.change(&id, 2, text, acquire("b", LONG));
+        store.commit(SessionCommit { journal_read: Some(n), ..change })
+    };
+    let grown = Err(StoreError::Grown { session: id.clone() });
+    same!(read(1, "stale").await.map(drop), grown, "who did not read all of the journal does not take it up");
+    let stored = store.load(&id).await.map_err(words)?.unwrap_or_default();
+    same!((stored.revision, stored.journal.len()), (2, 2), "and nothing was changed");
+    read(2, "fresh").await.map(drop).map_err(words)
 }
 
 async fn sessions_are_listed_and_deleted(store: &dyn SessionStore) -> Result<(), Broken> {
