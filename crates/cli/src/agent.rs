@@ -9,7 +9,9 @@ use turnwright::{
     Agent, AgentBuilder, Limits, ModelHandle,
     core::BudgetLimits,
     interceptor,
-    interceptor::builtin::{Cache, CircuitBreaker, Fallback, RateLimit, Retry, ToolTimeoutLimit},
+    interceptor::builtin::{
+        Cache, CircuitBreaker, Fallback, RateLimit, Retry, ToolTimeout, ToolTimeoutLimit,
+    },
     runtime::approval::{ApprovalBatch, ArgumentMatcher, OnDenial, Policies},
     store::SqliteStore,
 };
@@ -36,26 +38,26 @@ pub(crate) fn build(
     tape: &Tape,
     store: Option<&SqliteStore>,
 ) -> Result<Agent, Refusal> {
-    let agent = builder(args, config, provider::model(args, tape)?)?;
     let models = fallbacks(args, config, tape)?;
-    let agent =
-        if models.is_empty() { agent } else { agent.interceptor(interceptor!(Fallback::new(models))) };
-    finish(kept::keep(layers(agent, config), store))
+    let agent = builder(args, config, provider::model(args, tape)?, models)?;
+    finish(kept::keep(agent, store))
 }
 
-/// What is wrong with a configuration that only building an agent finds out.
+/// What is wrong with a configuration that only the machine knows.
 pub(crate) fn check(config: &Config) -> Result<(), Refusal> {
-    let root = config.text("tools.root").unwrap_or(".").to_owned();
+    let root = config.text("tools.root").unwrap_or(".");
+    Workspace::open(root.as_ref()).map_err(|why| config.refuse("tools.root", &format!("{root}: {why}")))?;
     policies(&[], config, root.as_ref()).map(drop)
 }
 
-/// An agent with this model, and everything else as these options say.
+/// An agent with this model and those that are asked when it fails, and everything else as these options say.
 pub(crate) fn builder(
     args: &AgentArgs,
     config: &Config,
     model: ModelHandle,
+    fallbacks: Vec<ModelHandle>,
 ) -> Result<AgentBuilder, Refusal> {
-    let asks = approval::asked_about(&args.allow)?;
+    let asks = approval::asked_about(&args.allow, config)?;
     let workspace = workspace(args)?;
     let policies = policies(&asks, config, &args.tool_root)?;
     let usual = Limits::default();
@@ -80,6 +82,8 @@ pub(crate) fn builder(
         agent = agent.deadline(deadline);
     }
     if let Some(limit) = config.seconds("safety.turn.tool_timeout_seconds") {
+        // The usual limit is no bound for one that somebody chose.
+        agent = agent.tool_timeout(limit.max(ToolTimeout::DEFAULT));
         agent = agent.tool_timeout_limit(ToolTimeoutLimit::new(limit));
     }
     if let Some(lease) = config.seconds("store.lease_seconds") {
@@ -91,10 +95,13 @@ pub(crate) fn builder(
     if config.text("approvals.on_denial") == Some("cancel_turn") {
         agent = agent.on_denial(OnDenial::CancelTurn);
     }
-    Ok(with_gated_tools(with_tools(agent, &workspace), &workspace))
+    if !fallbacks.is_empty() {
+        agent = agent.interceptor(interceptor!(Fallback::new(fallbacks)));
+    }
+    Ok(with_gated_tools(with_tools(layers(agent, config), &workspace), &workspace))
 }
 
-/// Who is asked about what.
+/// Who is asked about what: tools that never run come last, since nothing else counts for them.
 fn policies(asks: &[&str], config: &Config, root: &Path) -> Result<Policies, Refusal> {
     let mut policies = asks.iter().fold(Policies::new(), |policies, tool| policies.ask(*tool));
     let allowed = config.texts("approvals.allowed_paths");
@@ -107,18 +114,8 @@ fn policies(asks: &[&str], config: &Config, root: &Path) -> Result<Policies, Ref
             policies = policies.inside(tool, matcher.clone());
         }
     }
-    for (key, never) in [("approvals.ask", false), ("approvals.never", true)] {
-        for tool in config.texts(key) {
-            if !tools::NAMES.contains(&tool.as_str()) {
-                return Err(config
-                    .refuse(key, &format!("there is no tool {tool:?}"))
-                    .hint(format!("the tools are: {}", tools::NAMES.join(", "))));
-            }
-            policies = match never {
-                true => policies.never(tool, "the configuration forbids this tool"),
-                false => policies.ask(tool),
-            };
-        }
+    for tool in config.texts("approvals.never") {
+        policies = policies.never(tool, "the configuration forbids this tool");
     }
     Ok(match config.seconds("approvals.expires_seconds") {
         Some(time) => policies.expires_after(time),
@@ -127,7 +124,7 @@ fn policies(asks: &[&str], config: &Config, root: &Path) -> Result<Policies, Ref
 }
 
 /// The models to ask when one fails.
-fn fallbacks(args: &AgentArgs, config: &Config, tape: &Tape) -> Result<Vec<ModelHandle>, Refusal> {
+pub(crate) fn fallbacks(args: &AgentArgs, config: &Config, tape: &Tape) -> Result<Vec<ModelHandle>, Refusal> {
     let open = |named: &String| {
         let provider = named.split_once('/').and_then(|(provider, model)| {
             Some((<ProviderName as clap::ValueEnum>::from_str(provider, false).ok()?, model))
@@ -150,7 +147,8 @@ fn fallbacks(args: &AgentArgs, config: &Config, tape: &Tape) -> Result<Vec<Model
     config.texts("agent.fallback").iter().map(open).collect()
 }
 
-/// The layers the configuration names: a cache outermost, then what repeats, then what holds back.
+/// The layers the configuration names: a cache outermost, then the breaker, so that a call counts once however often it is
+/// repeated, and none is repeated while the circuit is open; then what repeats, then what holds back.
 fn layers(agent: AgentBuilder, config: &Config) -> AgentBuilder {
     let at_least_one = |name: &str| config.count(name).and_then(NonZeroU32::new);
     let mut agent = agent;
@@ -158,16 +156,16 @@ fn layers(agent: AgentBuilder, config: &Config) -> AgentBuilder {
         let entries = NonZeroUsize::try_from(entries).unwrap_or(NonZeroUsize::MAX);
         agent = agent.interceptor(interceptor!(Cache::new(entries, Cache::DEFAULT_BYTES)));
     }
+    if let Some(failures) = at_least_one("interceptors.circuit_breaker.failures") {
+        let open = config.seconds("interceptors.circuit_breaker.open_seconds");
+        let open = open.unwrap_or(CircuitBreaker::DEFAULT_OPEN_FOR);
+        agent = agent.interceptor(interceptor!(CircuitBreaker::new(failures, open)));
+    }
     if let Some(attempts) = config.count("interceptors.retry.attempts").filter(|attempts| *attempts > 1) {
         let retry = Retry::new(attempts);
         let backoff = config.seconds("interceptors.retry.backoff_seconds").unwrap_or(Retry::DEFAULT_BACKOFF);
         agent = agent
             .interceptor(interceptor!(retry.backoff(backoff, Retry::DEFAULT_LONGEST_BACKOFF.max(backoff))));
-    }
-    if let Some(failures) = at_least_one("interceptors.circuit_breaker.failures") {
-        let open = config.seconds("interceptors.circuit_breaker.open_seconds");
-        let open = open.unwrap_or(CircuitBreaker::DEFAULT_OPEN_FOR);
-        agent = agent.interceptor(interceptor!(CircuitBreaker::new(failures, open)));
     }
     let (minute, at_once) = (
         at_least_one("interceptors.rate_limit.requests_per_minute"),

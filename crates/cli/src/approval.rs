@@ -9,16 +9,25 @@ use turnwright::Session;
 pub(crate) use settle::{Cleared, Desk, First, to_the_end};
 pub(crate) use show::whole as question;
 
-use crate::{Refusal, tools::GATED};
+use crate::{
+    Refusal,
+    config::Config,
+    tools::{GATED, NAMES},
+};
 
-/// The tools that are asked about when these are allowed.
-pub(crate) fn asked_about(allowed: &[String]) -> Result<Vec<&'static str>, Refusal> {
+/// The tools that are asked about when these are allowed: those that change something and those that the configuration names,
+/// but for those that never run.
+pub(crate) fn asked_about(allowed: &[String], config: &Config) -> Result<Vec<&'static str>, Refusal> {
     let allowed: Vec<&str> = allowed.iter().map(|name| name.trim()).filter(|name| !name.is_empty()).collect();
-    if let Some(unknown) = allowed.iter().find(|name| !GATED.contains(name)) {
+    let named = |key: &str, tool: &str| config.texts(key).iter().any(|name| name == tool);
+    let asked: Vec<_> =
+        NAMES.into_iter().filter(|name| GATED.contains(name) || named("approvals.ask", name)).collect();
+    if let Some(unknown) = allowed.iter().find(|name| !asked.contains(name)) {
         let refusal = Refusal::new(format!("--allow: {unknown:?} is no tool that is asked about"));
-        return Err(refusal.hint(format!("these are: {}", GATED.join(", "))));
+        return Err(refusal.hint(format!("these are: {}", asked.join(", "))));
     }
-    Ok(GATED.into_iter().filter(|name| !allowed.contains(name)).collect())
+    let is_asked = |name: &&str| !allowed.contains(name) && !named("approvals.never", name);
+    Ok(asked.into_iter().filter(is_asked).collect())
 }
 
 /// What is said of a turn that waits for decisions nobody here can be asked for.
@@ -48,7 +57,7 @@ mod tests {
     fn what_is_allowed_is_not_asked_about_and_there_is_no_word_for_all() {
         let asked = |allowed: &[&str]| {
             let allowed: Vec<String> = allowed.iter().map(|name| (*name).to_owned()).collect();
-            asked_about(&allowed).map_err(|refusal| refusal.message)
+            asked_about(&allowed, &Config::default()).map_err(|refusal| refusal.message)
         };
         assert_eq!(asked(&[]), Ok(GATED.to_vec()));
         assert_eq!(asked(&["", " shell", "shell"]), Ok(vec!["write_file", "edit_file"]));

@@ -22,6 +22,7 @@ use crate::{
     Global, Refusal,
     approval::{self, First},
     args::ChatArgs,
+    config::Config,
     exit, kept,
     keyboard::{Keyboard, Typed, Wanted},
     output::{Look, To, error_lines, is_dumb},
@@ -35,7 +36,7 @@ pub(crate) async fn run(
     global: &Global,
     agent: Agent,
     store: Option<&SqliteStore>,
-    args: &ChatArgs,
+    (args, config): (&ChatArgs, &Config),
 ) -> Result<ExitCode, Refusal> {
     let errors = Look::of(To::Stderr, global.color);
     let answers = Look::of(To::Stdout, global.color);
@@ -55,7 +56,7 @@ pub(crate) async fn run(
     if session.is_parked() {
         return Err(run::not_started(&session, &StartError::Parked));
     }
-    let plan = plan::text(&agent.plan(), &approval::asked_about(&args.agent.allow)?);
+    let plan = plan::text(&agent.plan(), &approval::asked_about(&args.agent.allow, config)?, config);
     let desk = ChatDesk::new(keyboard, session.clone(), plan, args.thoughts);
     let price = price_of(&agent);
     let mut chat = Chat { console, desk, session, answers, errors, json: global.json, price, code: 0 };

@@ -5,11 +5,12 @@
 
 mod keys;
 mod load;
+mod sense;
 mod show;
 
 pub(crate) use keys::KEYS;
 pub(crate) use load::{Config, check, find};
-pub(crate) use show::show;
+pub(crate) use show::{checked, show};
 
 #[cfg(test)]
 mod tests {

@@ -12,19 +12,20 @@ use self::check::{Report, Status};
 use crate::{
     Global, Refusal, approval,
     args::AgentArgs,
+    config::Config,
     exit,
     output::{self, Look, To},
 };
 
 /// Checks everything and prints what was found.
-pub(crate) async fn examine(global: &Global, args: &AgentArgs) -> Result<ExitCode, Refusal> {
+pub(crate) async fn examine(global: &Global, args: &AgentArgs, config: &Config) -> Result<ExitCode, Refusal> {
     let mut report = Report::default();
     machine::program(&mut report);
     providers::check(args, &mut report).await;
     machine::terminal(global.color, &mut report);
     machine::tool_root(args, &mut report);
     sessions::store(global, &mut report);
-    if let Err(refusal) = approval::asked_about(&args.allow) {
+    if let Err(refusal) = approval::asked_about(&args.allow, config) {
         let check = report.add("approvals", Status::Problem, refusal.message);
         check.hint(refusal.hint.unwrap_or_default());
     }

@@ -95,7 +95,7 @@ fn dispatch(
             let tape = Tape::open(&args.agent)?;
             let store = kept::open(global, config)?;
             let agent = agent::build(&args.agent, config, &tape, store.as_ref())?;
-            let code = block_on(chat::run(global, agent, store.as_ref(), &args))?;
+            let code = block_on(chat::run(global, agent, store.as_ref(), (&args, config)))?;
             Ok(tape.end(code, global.color))
         }
         Some(Command::Resume(args)) => {
@@ -110,12 +110,15 @@ fn dispatch(
         Some(Command::Store(command)) => block_on(kept::run(global, config, &command)),
         Some(Command::Decode(args)) => decode::run(global, &args),
         Some(Command::Config(ConfigCommand::Check { file })) => {
-            let config = match &file {
-                Some(file) => config::check(file)?,
-                None => config::find()?,
+            let found = match &file {
+                Some(file) => config::check(file),
+                None => config::find(),
             };
-            agent::check(&config)?;
-            let text = match &config.path {
+            let checked = found.and_then(|config| agent::check(&config).map(|()| config));
+            if global.json {
+                return Ok(config::checked(&checked, global.color));
+            }
+            let text = match &checked?.path {
                 Some(path) => format!("{}: nothing is wrong\n", path.display()),
                 None => "there is no configuration file; everything is as it is built in\n".into(),
             };
@@ -128,7 +131,7 @@ fn dispatch(
             Ok(output::print(&text, global.color))
         }
         Some(Command::Plan(args)) => plan::show(global, &args.agent, config),
-        Some(Command::Doctor(args)) => block_on(doctor::examine(global, &args.agent)),
+        Some(Command::Doctor(args)) => block_on(doctor::examine(global, &args.agent, config)),
         None if !provider::is_configured(config) => block_on(demo::run(global)),
         None if io::stdin().is_terminal() && io::stdout().is_terminal() => {
             // Whatever was given is for every command.

@@ -20,31 +20,48 @@ struct PlanJson<'a> {
     plan: &'a Plan,
     /// Tools that are asked about before they run.
     asks: Vec<&'static str>,
+    /// Tools that never run.
+    never: &'a [String],
+    /// Models that are asked when one fails, in this order.
+    fallback: &'a [String],
 }
 
 /// Shows it.
 pub(crate) fn show(global: &Global, args: &AgentArgs, config: &Config) -> Result<ExitCode, Refusal> {
-    let asks = approval::asked_about(&args.allow)?;
+    let asks = approval::asked_about(&args.allow, config)?;
     let is_configured = provider::has_provider(args) && provider::model_name(args).is_some();
-    let model = if is_configured { provider::model(args, &Tape::Live)? } else { nobody()? };
-    let mut plan = agent::finish(agent::builder(args, config, model)?)?.plan();
+    let (model, fallbacks) = match is_configured {
+        true => (provider::model(args, &Tape::Live)?, agent::fallbacks(args, config, &Tape::Live)?),
+        false => (nobody()?, Vec::new()),
+    };
+    let mut plan = agent::finish(agent::builder(args, config, model, fallbacks)?)?.plan();
     if !is_configured {
         plan.model = NO_MODEL.into();
     }
+    let (never, fallback) = (config.texts("approvals.never"), config.texts("agent.fallback"));
     let text = match global.json {
         true => {
-            let json = serde_json::to_string(&PlanJson { plan: &plan, asks });
+            let json = serde_json::to_string(&PlanJson { plan: &plan, asks, never, fallback });
             json.map_err(|e| Refusal::new(format!("the plan cannot be written as JSON: {e}")))? + "\n"
         }
-        false => text(&plan, &asks),
+        false => text(&plan, &asks, config),
     };
     Ok(output::print(&text, global.color))
 }
 
 /// As people read it.
-pub(crate) fn text(plan: &Plan, asks: &[&str]) -> String {
+pub(crate) fn text(plan: &Plan, asks: &[&str], config: &Config) -> String {
     let asks = if asks.is_empty() { "nothing".into() } else { asks.join(", ") };
-    printable(&format!("{plan}asks before: {asks}\n")).into_owned()
+    let mut text = format!("{plan}asks before: {asks}\n");
+    for (what, key) in
+        [("never runs", "approvals.never"), ("asks in place of a model that fails", "agent.fallback")]
+    {
+        match config.texts(key) {
+            [] => {}
+            these => text.push_str(&format!("{what}: {}\n", these.join(", "))),
+        }
+    }
+    printable(&text).into_owned()
 }
 
 /// A model that is never asked.

@@ -14,7 +14,11 @@ use std::{
 use turnwright_control::ControlChannel;
 use turnwright_core::{Budget, BudgetLimits, CallDigest, SessionId, Sources, ToolCall, ToolDefinition};
 use turnwright_hook::HookRunner;
-use turnwright_interceptor::{Chain, Interceptors, builtin::ToolResultLimit, scope};
+use turnwright_interceptor::{
+    Chain, Interceptors,
+    builtin::{ToolResultLimit, ToolTimeoutLimit},
+    scope,
+};
 use turnwright_llm_stream::{LlmRequest, ModelHandle, prices::Prices};
 
 pub use builder::{AgentBuilder, BuildError};
@@ -53,6 +57,7 @@ pub(crate) struct AgentInner {
     /// The innermost layer of every tool call.
     pub(crate) tool_deadline: Chain<scope::ToolCall>,
     pub(crate) tool_timeout: Duration,
+    pub(crate) tool_timeout_limit: Option<ToolTimeoutLimit>,
     /// The last word on the size of a result, whoever wrote it.
     pub(crate) tool_result_limit: ToolResultLimit,
     pub(crate) on_tool_failure: OnToolFailure,

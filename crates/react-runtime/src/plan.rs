@@ -1,10 +1,10 @@
 //! What an agent has registered, to read before it runs.
 
-use std::fmt;
+use std::{fmt, time::Duration};
 
 use serde::Serialize;
 use turnwright_hook::PlannedHook;
-use turnwright_interceptor::{PlannedLayer, ScopeName};
+use turnwright_interceptor::{PlannedLayer, ScopeName, builtin::ToolTimeoutLimit};
 
 use crate::{agent::AgentInner, machine::Limits, tool::OnToolFailure};
 
@@ -44,7 +44,7 @@ pub struct PlannedTool {
     pub source: String,
     /// Whether it may run beside others.
     pub parallel: bool,
-    /// How long a call may take, in milliseconds.
+    /// How long a call may take, in milliseconds, as things stand now.
     pub timeout_ms: u64,
     /// How long it may go without progress, in milliseconds.
     pub idle_timeout_ms: Option<u64>,
@@ -52,7 +52,7 @@ pub struct PlannedTool {
 
 impl Plan {
     pub(crate) fn of(agent: &AgentInner) -> Self {
-        let millis = |d: std::time::Duration| u64::try_from(d.as_millis()).unwrap_or(u64::MAX);
+        let millis = |d: Duration| u64::try_from(d.as_millis()).unwrap_or(u64::MAX);
         let mut interceptors = agent.interceptors.plan();
         let index = interceptors.iter().filter(|l| l.scope == ScopeName::ToolCall).count();
         let at = interceptors.partition_point(|l| l.scope <= ScopeName::ToolCall);
@@ -61,11 +61,14 @@ impl Plan {
             at,
             PlannedLayer { scope: ScopeName::ToolCall, index, name, inherited: false, gating: false },
         );
+        let now = agent.tool_timeout_limit.as_ref().map(ToolTimeoutLimit::get);
+        let least =
+            |own: Option<Duration>| own.into_iter().chain(now).fold(agent.tool_timeout, Duration::min);
         let tool = |t: &crate::agent::RegisteredTool| PlannedTool {
             name: t.definition.name.clone(),
             source: t.definition.source.clone(),
             parallel: t.definition.concurrency == turnwright_core::Concurrency::Parallel,
-            timeout_ms: millis(t.definition.timeout.unwrap_or(agent.tool_timeout).min(agent.tool_timeout)),
+            timeout_ms: millis(least(t.definition.timeout)),
             idle_timeout_ms: t.idle_timeout.map(millis),
         };
         Self {

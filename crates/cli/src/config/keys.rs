@@ -7,7 +7,7 @@ pub(crate) enum Kind {
     Texts,
     /// A whole number, at least 1.
     Count,
-    /// A number of seconds, more than none.
+    /// A number of seconds, a millisecond at least.
     Seconds,
     Dollars,
     /// One of these words.
@@ -21,7 +21,7 @@ impl Kind {
             Self::Text => "a text in quotes".into(),
             Self::Texts => "a list of texts".into(),
             Self::Count => "a whole number, at least 1".into(),
-            Self::Seconds => "a number of seconds, more than 0".into(),
+            Self::Seconds => "a number of seconds, at least 0.001".into(),
             Self::Dollars => "an amount in dollars, more than 0".into(),
             Self::OneOf(words) => format!("one of {}", words.map_quoted()),
         }
@@ -63,7 +63,8 @@ const fn option(
     Key { name, kind, option: Some(option), default, meaning }
 }
 
-const PROVIDERS: &[&str] = &["openai", "openai-responses", "anthropic", "gemini", "ollama", "bedrock"];
+pub(super) const PROVIDERS: &[&str] =
+    &["openai", "openai-responses", "anthropic", "gemini", "ollama", "bedrock"];
 
 /// All of them, by name.
 pub(crate) const KEYS: &[Key] = &[
@@ -83,7 +84,12 @@ pub(crate) const KEYS: &[Key] = &[
         "none",
         "directories below which `write_file` and `edit_file` run without asking; relative ones lie below the tool root",
     ),
-    key("approvals.ask", Kind::Texts, "none", "tools that are asked about, beside those that always are"),
+    key(
+        "approvals.ask",
+        Kind::Texts,
+        "none",
+        "tools that are asked about, beside those that always are; `--allow` wins over it",
+    ),
     key(
         "approvals.batch",
         Kind::OneOf(&["independent", "atomic"]),
@@ -146,7 +152,7 @@ pub(crate) const KEYS: &[Key] = &[
         "safety.turn.tool_timeout_seconds",
         Kind::Seconds,
         "540",
-        "how long a tool call may take; of the tool's own limit and this one the least counts, at each call",
+        "how long a tool call may take; of the tool's own limit and this one the least counts, at each call; `shell` has one of 500",
     ),
     key("store.busy_seconds", Kind::Seconds, "5", "how long to wait for another process that writes"),
     key("store.events_per_session", Kind::Count, "10000", "recorded events that a sweep leaves of a session"),

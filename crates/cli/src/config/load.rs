@@ -49,14 +49,14 @@ impl std::fmt::Display for Value {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Config {
     pub(crate) path: Option<PathBuf>,
-    /// By name: the value, and the line it stands on.
-    values: BTreeMap<&'static str, (Value, usize)>,
+    /// By name: the value, where it begins, and the line it stands on.
+    values: BTreeMap<&'static str, (Value, usize, usize)>,
 }
 
 impl Config {
     /// What a key says, and where.
     pub(crate) fn get(&self, name: &str) -> Option<(&Value, usize)> {
-        self.values.get(name).map(|(value, line)| (value, *line))
+        self.values.get(name).map(|(value, _, line)| (value, *line))
     }
 
     pub(crate) fn text(&self, name: &str) -> Option<&str> {
@@ -146,7 +146,7 @@ pub(crate) fn check(path: &Path) -> Result<Config, Refusal> {
     }
     let text = fs::read_to_string(path).map_err(|e| unreadable(e.to_string()))?;
     let mut config = Config { path: Some(path.to_owned()), values: BTreeMap::new() };
-    let mistakes = match DeTable::parse(&text) {
+    let mut mistakes = match DeTable::parse(&text) {
         Ok(table) => {
             let mut reader = Reader { text: &text, config: &mut config, mistakes: Vec::new() };
             reader.table("", table.get_ref());
@@ -157,9 +157,14 @@ pub(crate) fn check(path: &Path) -> Result<Config, Refusal> {
             vec![(at, e.message().to_owned())]
         }
     };
+    for (key, why) in super::sense::mistakes(&config) {
+        let at = config.values.get(key).map_or(0, |(_, at, _)| *at);
+        mistakes.push((at, format!("{key}: {why}")));
+    }
     if mistakes.is_empty() {
         return Ok(config);
     }
+    mistakes.sort_by_key(|(at, _)| *at);
     let told: Vec<String> =
         mistakes.iter().map(|(at, why)| mistake(&name.to_string(), &text, *at, why)).collect();
     Err(Refusal::new(told.join("\n"))
@@ -200,9 +205,10 @@ impl Reader<'_> {
     fn entry(&mut self, name: &str, at: usize, value: &Spanned<DeValue<'_>>) {
         if let Some(key) = keys::find(name) {
             match read(key, value.get_ref()) {
-                Ok(value) => {
+                Ok(read) => {
+                    let (value, start) = (read, value.span().start);
                     let line = place(self.text, at).0;
-                    self.config.values.insert(key.name, (value, line));
+                    self.config.values.insert(key.name, (value, start, line));
                 }
                 Err(why) => self.mistakes.push((value.span().start, format!("{name}: {why}"))),
             }
@@ -216,6 +222,10 @@ impl Reader<'_> {
         match value.get_ref() {
             DeValue::Table(table) if keys::KEYS.iter().any(|key| key.name.starts_with(&within)) => {
                 self.table(name, table);
+            }
+            other if keys::KEYS.iter().any(|key| key.name.starts_with(&within)) => {
+                let why = format!("{name}: it wants a table, and there is {}", what(other));
+                self.mistakes.push((value.span().start, why));
             }
             _ => {
                 let meant = keys::nearest(name).map(|key| format!("; did you mean {key}?"));
@@ -258,7 +268,7 @@ fn read(key: &Key, value: &DeValue<'_>) -> Result<Value, String> {
         (Kind::Count, DeValue::Integer(_), Some(n)) if (1.0..=f64::from(u32::MAX)).contains(&n) => {
             Ok(Value::Number(n))
         }
-        (Kind::Seconds, _, Some(n)) if n > 0.0 && n <= 366.0 * 86_400.0 => Ok(Value::Number(n)),
+        (Kind::Seconds, _, Some(n)) if (0.001..=366.0 * 86_400.0).contains(&n) => Ok(Value::Number(n)),
         (Kind::Dollars, _, Some(n)) if (1e-6..=1e9).contains(&n) => Ok(Value::Number(n)),
         _ => wrong(),
     }

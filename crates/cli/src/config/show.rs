@@ -1,12 +1,16 @@
 //! What counts, and where it comes from.
 
+use std::process::ExitCode;
+
 use clap::{ArgMatches, parser::ValueSource};
 use serde_json::{Map, Value as Json, json};
+use url::Url;
 
 use super::{Config, KEYS};
-use crate::view::printable;
+use crate::{Refusal, args::ColorWhen, exit, output, view::printable};
 
-/// Every key with its value and its source, for people or as one JSON object. There are no secrets among them.
+/// Every key with its value and its source, for people or as one JSON object. Secrets are not among them: what an address has
+/// before its host is not shown.
 pub(crate) fn show(config: &Config, options: &ArgMatches, as_json: bool) -> String {
     let mut rows = Vec::new();
     for key in KEYS {
@@ -27,6 +31,7 @@ pub(crate) fn show(config: &Config, options: &ArgMatches, as_json: bool) -> Stri
             }
             (None, None) => (key.default.to_owned(), "default".to_owned()),
         };
+        let row = (without_user(&row.0), row.1);
         rows.push((key, row));
     }
     if as_json {
@@ -45,4 +50,31 @@ pub(crate) fn show(config: &Config, options: &ArgMatches, as_json: bool) -> Stri
         format!("{name:widest$}  {value}  ({source})\n")
     });
     printable(&lines.collect::<String>()).into_owned()
+}
+
+/// An address without the user and the password in it; anything else as it is.
+fn without_user(value: &str) -> String {
+    match Url::parse(value) {
+        Ok(mut url) if !url.username().is_empty() || url.password().is_some() => {
+            // Both fail for addresses that cannot have a user only.
+            let _ = (url.set_username("***"), url.set_password(None));
+            url.into()
+        }
+        _ => value.to_owned(),
+    }
+}
+
+/// What a check found, as one JSON object. Answers the exit code.
+pub(crate) fn checked(checked: &Result<Config, Refusal>, color: ColorWhen) -> ExitCode {
+    let (json, code) = match checked {
+        Ok(config) => (json!({ "ok": true, "path": config.path, "mistakes": [] }), ExitCode::SUCCESS),
+        Err(refusal) => {
+            let mistakes: Vec<_> = refusal.message.lines().filter(|line| !line.starts_with("  ")).collect();
+            (json!({ "ok": false, "mistakes": mistakes, "hint": refusal.hint }), exit::USAGE.into())
+        }
+    };
+    match output::print(&format!("{json}\n"), color) {
+        ExitCode::SUCCESS => code,
+        other => other,
+    }
 }

@@ -39,7 +39,7 @@ fn every_mistake_is_told_with_line_column_and_key() {
         fs::write(root.join("tool.toml"), "[approvals]\nnever = [\"rm\"]\n").unwrap();
         let output = turnwright(&["config", "check", "tool.toml"]).current_dir(&root).output().await.unwrap();
         assert!(
-            stderr(&output).contains("tool.toml:2: approvals.never: there is no tool \"rm\""),
+            stderr(&output).contains("tool.toml:2:9: approvals.never: there is no tool \"rm\""),
             "{}",
             stderr(&output)
         );
@@ -125,5 +125,129 @@ fn a_retry_of_the_file_asks_again() {
         let server = server([busy, Reply::new().text("Here.")]).await;
         let output = ask(&server, &["hi"]).current_dir(&root).output().await.unwrap();
         assert_eq!(stdout(&output), "Here.\n", "{}", stderr(&output));
+    });
+}
+
+#[test]
+fn keys_that_name_nothing_or_would_do_nothing_are_mistakes_in_the_order_of_the_file() {
+    run(async {
+        let root = directory();
+        let lines = [
+            ("agent = 3", "agent: it wants a table, and there is the number 3"),
+            ("tools.allow = [\"shel\", \"read_file\"]", "tools.allow: there is no tool \"shel\""),
+            ("approvals.never = [\"shell\"]", ""),
+            (
+                "approvals.ask = [\"shell\"]",
+                "approvals.ask: \"shell\" is named twice: line 3, approvals.never",
+            ),
+            (
+                "timeouts.connect_seconds = 1e-10",
+                "timeouts.connect_seconds: it wants a number of seconds, at least 0.001",
+            ),
+            (
+                "interceptors.retry.backoff_seconds = 1",
+                "interceptors.retry.backoff_seconds: nothing is tried again",
+            ),
+            (
+                "interceptors.circuit_breaker.open_seconds = 1",
+                "circuit_breaker.open_seconds: there is no breaker",
+            ),
+        ];
+        let text: String = lines.iter().map(|(line, _)| format!("{line}\n")).collect();
+        fs::write(root.join("a.toml"), text).unwrap();
+        let output = turnwright(&["config", "check", "a.toml"]).current_dir(&root).output().await.unwrap();
+        let notes = stderr(&output);
+        assert_eq!(output.status.code(), Some(2));
+        let told: Vec<&str> = notes.lines().filter(|line| line.contains("a.toml:")).collect();
+        let mut last = 0;
+        for (n, (_, wanted)) in lines.iter().enumerate().filter(|(_, (_, wanted))| !wanted.is_empty()) {
+            let is_it = |line: &&str| line.contains(wanted) && line.contains(&format!("a.toml:{}:", n + 1));
+            let at = told.iter().position(is_it).unwrap_or_else(|| panic!("{wanted}\n---\n{notes}"));
+            assert!(at >= last, "{notes}");
+            last = at;
+        }
+        assert!(notes.contains("\"read_file\" runs without asking anyway"), "{notes}");
+
+        let check = async |text: &str| {
+            fs::write(root.join("b.toml"), text).unwrap();
+            let args = ["--json", "config", "check", "b.toml"];
+            let output = turnwright(&args).current_dir(&root).output().await.unwrap();
+            let json: Value = serde_json::from_str(&stdout(&output)).unwrap();
+            assert_eq!(json["ok"] == true, output.status.code() == Some(0), "{json}");
+            json["mistakes"].to_string()
+        };
+        assert_eq!(check("limits.iterations = 3\n").await, "[]");
+        let both = "tools.allow = [\"write_file\", \"edit_file\"]\napprovals.allowed_paths = [\"docs\"]\n";
+        assert!(
+            check(both)
+                .await
+                .contains("b.toml:2:27: approvals.allowed_paths: neither write_file nor edit_file")
+        );
+        assert!(check("\ntools.root = \"nowhere\"\n").await.contains("b.toml:2: tools.root: nowhere: "));
+        let near = check("agent.fallback = [\"meta/llama\", \"gemni/flash\"]\n").await;
+        assert!(near.contains("no provider") && near.contains("gemini") && !near.contains("meta"), "{near}");
+    });
+}
+
+#[test]
+fn the_command_line_lets_run_what_the_file_asks_about_and_never_what_it_forbids() {
+    run(async {
+        for (file, allowed, code) in [
+            ("approvals.ask = [\"write_file\"]", "write_file", 0),
+            ("approvals.ask = [\"read_file\", \"write_file\"]", "read_file", 3),
+            ("approvals.never = [\"write_file\"]", "write_file", 0),
+            ("approvals.ask = [\"write_file\"]\napprovals.allowed_paths = [\".\"]", "shell", 0),
+        ] {
+            let root = directory();
+            fs::write(root.join("turnwright.toml"), file).unwrap();
+            let call = Reply::new().tool_call("w1", "write_file", r#"{"path":"a.txt","content":"b"}"#);
+            let server = server([call, Reply::new().text("done")]).await;
+            let output = ask(&server, &["--allow", allowed, "hi"]).current_dir(&root).output().await.unwrap();
+            assert_eq!(output.status.code(), Some(code), "{file}: {}", stderr(&output));
+            let runs = code == 0 && !file.contains("never");
+            assert_eq!(root.join("a.txt").exists(), runs, "{file}");
+        }
+    });
+}
+
+#[test]
+fn a_plan_shows_what_the_file_adds() {
+    run(async {
+        let root = directory();
+        let file = "[agent]\nmodel = \"m\"\nfallback = [\"n\"]\n\
+            [approvals]\nask = [\"read_file\"]\nnever = [\"shell\"]\n\
+            [interceptors.cache]\nentries = 3\n[interceptors.retry]\nattempts = 2\n[interceptors.circuit_breaker]\nfailures = 2\n\
+            [interceptors.rate_limit]\nconcurrent = 2\n[safety.turn]\ntool_timeout_seconds = 700\n";
+        fs::write(root.join("turnwright.toml"), file).unwrap();
+        let output = turnwright(&["plan", "--json"]).current_dir(&root).output().await.unwrap();
+        let plan: Value = serde_json::from_str(&stdout(&output)).unwrap();
+        let layers: Vec<_> = plan["interceptors"].as_array().unwrap().iter().collect();
+        let of_calls = layers.iter().filter(|layer| layer["scope"] == "llm_call");
+        let names: Vec<_> = of_calls.map(|layer| layer["name"].as_str().unwrap()).collect();
+        assert_eq!(names, ["Cache", "CircuitBreaker", "Retry", "RateLimit"]);
+        assert_eq!(plan["asks"], serde_json::json!(["read_file", "write_file", "edit_file"]));
+        assert_eq!(plan["never"], serde_json::json!(["shell"]));
+        assert_eq!(plan["fallback"], serde_json::json!(["n"]));
+        let tools = plan["tools"].as_array().unwrap();
+        assert!(tools.iter().all(|tool| tool["timeout_ms"] == 700_000), "{tools:?}");
+        let shown = stdout(&turnwright(&["config", "show"]).current_dir(&root).output().await.unwrap());
+        assert!(
+            !shown.contains("secret") && !shown.contains("ann") && shown.contains("***@127.0.0.1:1"),
+            "{shown}"
+        );
+    });
+}
+
+#[test]
+fn an_open_circuit_is_not_tried_again() {
+    run(async {
+        let root = directory();
+        let file = "[interceptors.retry]\nattempts = 5\nbackoff_seconds = 0.01\n[interceptors.circuit_breaker]\nfailures = 1\n";
+        fs::write(root.join("turnwright.toml"), file).unwrap();
+        let busy = || Reply::new().fault(turnwright_testkit::provider::Fault::ServerError);
+        let server = server([busy(), busy(), Reply::new().text("Here.")]).await;
+        let output = ask(&server, &["hi"]).current_dir(&root).output().await.unwrap();
+        assert_eq!(stdout(&output), "Here.\n", "a call that is repeated is one call: {}", stderr(&output));
+        assert_eq!(server.requests().len(), 3);
     });
 }

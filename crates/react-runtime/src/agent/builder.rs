@@ -369,7 +369,7 @@ impl AgentBuilder {
         let fingerprint = ToolFingerprint::of(definitions.iter().map(|d| &**d));
         let own: BTreeMap<String, Duration> =
             definitions.iter().filter_map(|d| Some((d.name.clone(), d.timeout?))).collect();
-        let shared = self.tool_timeout_limit;
+        let shared = self.tool_timeout_limit.clone();
         let least = move |tool: &str| {
             own.get(tool).copied().into_iter().chain(shared.as_ref().map(ToolTimeoutLimit::get)).min()
         };
@@ -387,6 +387,7 @@ impl AgentBuilder {
             hooks: HookRunner::new(self.hooks),
             tool_deadline,
             tool_timeout: self.tool_timeout,
+            tool_timeout_limit: self.tool_timeout_limit,
             tool_result_limit,
             on_tool_failure: self.on_tool_failure,
             approval_batch: self.approval_batch,
