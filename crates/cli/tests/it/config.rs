@@ -230,9 +230,15 @@ fn a_plan_shows_what_the_file_adds() {
         assert_eq!(plan["fallback"], serde_json::json!(["n"]));
         let tools = plan["tools"].as_array().unwrap();
         assert!(tools.iter().all(|tool| tool["timeout_ms"] == 700_000), "{tools:?}");
-        let shown = stdout(&turnwright(&["config", "show"]).current_dir(&root).output().await.unwrap());
+        let shown = stdout(
+            &turnwright(&["config", "show", "--base-url", "http://ann:secret@127.0.0.1:1/v1"])
+                .current_dir(&root)
+                .output()
+                .await
+                .unwrap(),
+        );
         assert!(
-            !shown.contains("secret") && !shown.contains("ann") && shown.contains("***@127.0.0.1:1"),
+            !shown.contains("secret") && !shown.contains("ann:") && shown.contains("***@127.0.0.1:1"),
             "{shown}"
         );
     });
