@@ -8,6 +8,7 @@
 )]
 
 mod approvals;
+mod at_rest;
 mod batch;
 mod budgets;
 mod control;

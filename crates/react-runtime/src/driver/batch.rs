@@ -1,6 +1,7 @@
 //! The batch of one answer: asking the gate, running what may run, committing in model order.
 
 use std::{
+    borrow::Cow,
     panic::{AssertUnwindSafe, catch_unwind},
     time::Duration,
 };
@@ -237,7 +238,8 @@ impl LegRt {
             let pending = leg.batch.iter().flat_map(|b| &b.calls).filter(|c| c.is_pending());
             let requests: Vec<ApprovalRequest> = pending
                 .map(|entry| {
-                    let call = entry.rewritten.as_ref().unwrap_or(&entry.call);
+                    let call = asked_about(entry);
+                    let call = &*call;
                     let tool = self.agent.tools.get(&call.name);
                     let wants = entry.waits.clone().unwrap_or_default();
                     let reason = match (&entry.decision, &wants) {
@@ -261,6 +263,18 @@ impl LegRt {
             }
             leg.transaction = Some(ApprovalTransaction::open(id, self.ctx.turn(), requests));
         });
+    }
+}
+
+/// What a question about a call shows, and what a decision lets run: the call as a layer or a person made it; of one in doubt,
+/// what it ran with.
+fn asked_about(entry: &BatchCall) -> Cow<'_, ToolCall> {
+    let call = entry.rewritten.as_ref().or(entry.edited.as_ref()).unwrap_or(&entry.call);
+    match &entry.ran_with {
+        Some(arguments) if entry.in_doubt => {
+            Cow::Owned(ToolCall { arguments: arguments.clone(), ..call.clone() })
+        }
+        _ => Cow::Borrowed(call),
     }
 }
 

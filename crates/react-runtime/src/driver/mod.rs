@@ -33,8 +33,8 @@ use parking_lot::Mutex;
 use tokio::sync::watch;
 use turnwright_control::{ControlCommand, ControlError, Fate, drain_and_tell, return_leftovers};
 use turnwright_core::{
-    AgentResult, CancelCause, CancelKind, CancelToken, ErrorInfo, ErrorKind, LegOutcome, StopReason,
-    TurnContext, clock::Instant, panic::panic_text,
+    AgentResult, ApprovalRequest, CancelCause, CancelKind, CancelToken, Decision, ErrorInfo, ErrorKind,
+    LegOutcome, StopReason, TurnContext, clock::Instant, panic::panic_text,
 };
 use turnwright_interceptor::Exit;
 use turnwright_llm_stream::LlmRequest;
@@ -54,6 +54,9 @@ use crate::{
 pub const GRACE: Duration = Duration::from_millis(50);
 /// How long the owed hooks of a cut turn may take together.
 pub const UNWIND_BUDGET: Duration = Duration::from_secs(2);
+
+/// What a person approved of, and the decision.
+pub(crate) type Granted = (ApprovalRequest, Decision);
 
 /// Everything one leg runs on.
 pub(crate) struct LegRt {
@@ -86,6 +89,8 @@ pub(crate) struct LegRt {
     pub(crate) answer: Option<Arc<AnswerCheck>>,
     /// The answer of the turn, given from outside.
     pub(crate) last_word: Mutex<Option<String>>,
+    /// What people approved of, of which the gate is told when the leg has begun.
+    pub(crate) granted: Mutex<Vec<Granted>>,
     pub(crate) spawned: Spawned,
 }
 

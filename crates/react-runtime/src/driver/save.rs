@@ -62,9 +62,13 @@ impl LegRt {
         let applied: Vec<CommandId> =
             self.keeper.landed.lock().iter().map(|(command, _)| command.id).collect();
         let (stored, landed) = (events.len(), applied.len());
-        self.session.save(Save { messages, snapshot, by_leg: true, events, applied }).await?;
-        self.keeper.has_stored.store(true, SeqCst);
-        self.ledger.with(|leg| leg.stored(revision, stored));
+        let save = Save { messages, snapshot, by_leg: true, events, applied };
+        let then = || {
+            self.keeper.has_stored.store(true, SeqCst);
+            // What was shown is in it: nobody may note it once more.
+            self.ledger.with(|leg| leg.stored(revision, stored));
+        };
+        self.session.save_then(save, then).await?;
         self.tell_landed(landed, &Fate::Applied);
         Ok(())
     }
@@ -136,7 +140,7 @@ impl LegRt {
         if !self.is_kept() {
             return Ok(());
         }
-        let noted = self.session.note(vec![record]).await;
+        let noted = self.session.note(|| vec![record]).await;
         if let Err(e) = &noted
             && e.is_lost()
         {
@@ -188,29 +192,40 @@ impl LegRt {
     }
 
     async fn keep_shown(&self) -> StoreError {
+        let mut has_failed = false;
         loop {
-            self.ledger.something_shown().await;
-            if !self.ledger.read(Leg::is_much_shown) {
-                let much = async {
-                    while !self.ledger.read(Leg::is_much_shown) {
-                        self.ledger.something_shown().await;
-                    }
-                };
-                let _ = tokio::time::timeout(SHOWN_MAY_WAIT, much).await;
+            if has_failed {
+                tokio::time::sleep(SHOWN_MAY_WAIT).await;
+            } else {
+                self.something_to_note().await;
             }
-            let shown = self.ledger.with(Leg::take_shown);
-            if shown.is_empty() {
-                continue;
-            }
-            match self.session.note(shown.clone()).await {
-                Ok(()) => {}
+            // Where the store fails it is kept here, and tried again.
+            let taken: Mutex<(Vec<JournalRecord>, u64)> = Mutex::default();
+            let take = || {
+                let shown = self.ledger.with(Leg::take_shown);
+                taken.lock().clone_from(&shown);
+                shown.0
+            };
+            match self.session.note(take).await {
+                Ok(()) => has_failed = false,
                 Err(e) if e.is_lost() => return e,
                 Err(e) => {
-                    // What is shown next tries again, and the next checkpoint stores it in any case.
                     tracing::warn!("what was shown in session {} is not stored yet: {e}", self.ctx.session());
-                    self.ledger.with(|leg| leg.put_back_shown(shown));
+                    self.ledger.with(|leg| leg.put_back_shown(taken.into_inner()));
+                    has_failed = true;
                 }
             }
         }
+    }
+
+    /// Waits until something was shown, and a little more, so that a burst is one record.
+    async fn something_to_note(&self) {
+        self.ledger.something_shown().await;
+        let much = async {
+            while !self.ledger.read(Leg::is_much_shown) {
+                self.ledger.something_shown().await;
+            }
+        };
+        let _ = tokio::time::timeout(SHOWN_MAY_WAIT, much).await;
     }
 }

@@ -1,10 +1,14 @@
 //! The droppable part of a leg: the chains of the agent run, the turn and the iterations, and the steps inside them.
 
-use std::sync::atomic::Ordering::Relaxed;
+use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::atomic::Ordering::Relaxed,
+};
 
 use turnwright_control::{CommandBody, CommandType, Fate, drain_and_tell, take_messages};
 use turnwright_core::{
     AgentResult, ErrorInfo, ErrorKind, IterationEnd, LegOutcome, Origin, Part, StopReason, TurnContext,
+    panic::panic_text,
 };
 use turnwright_hook::HookPoint;
 use turnwright_interceptor::{CallState, Core, Exit, scope};
@@ -51,6 +55,7 @@ impl Core<scope::Turn> for TurnCore<'_> {
         if let Some(begun_from) = begun_from {
             Box::pin(rt.mark_running(begun_from)).await?;
         }
+        rt.tell_granted();
         let last_word = rt.last_word.lock().take();
         if let Some(answer) = last_word {
             return Ok(LegOutcome::Finished(Box::new(AgentResult::new(answer, StopReason::Completed))));
@@ -178,6 +183,16 @@ impl LegRt {
             }
             Exit::Failed(error)
         })
+    }
+
+    /// Tells the gate what people approved of. What it makes of it is its own affair.
+    fn tell_granted(&self) {
+        for (request, decision) in std::mem::take(&mut *self.granted.lock()) {
+            let tell = || self.agent.gate.dyn_granted(self.ctx.session(), &request, &decision);
+            if let Err(panic) = catch_unwind(AssertUnwindSafe(tell)) {
+                tracing::warn!("the gate panicked when it was told of an approval: {}", panic_text(&*panic));
+            }
+        }
     }
 
     /// Saves the turn at rest, so that another process can take it up from the store alone.

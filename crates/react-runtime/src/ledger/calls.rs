@@ -76,6 +76,8 @@ impl Leg {
     pub(crate) fn tool_waits(&mut self, id: &CallId, wants: Wants) {
         if let Some(entry) = self.batch_call(id) {
             entry.waits = Some(wants);
+            // How long somebody had to approve of the call says nothing about this.
+            entry.expires_at = None;
         }
     }
 
@@ -105,6 +107,10 @@ impl Leg {
         }
         self.results = results.into();
         self.flush_deferred();
+        // Each question has its answer, if only that it expired: a turn at rest must not ask it again.
+        if let Some(transaction) = &mut self.transaction {
+            transaction.seal();
+        }
     }
 
     pub(crate) fn results(&self) -> Arc<[ToolResult]> {

@@ -113,13 +113,14 @@ impl Leg {
         self.unsaved.as_ref().is_some_and(unsaved::Unsaved::is_much)
     }
 
-    pub(crate) fn take_shown(&mut self) -> Vec<JournalRecord> {
-        self.unsaved.as_mut().map(unsaved::Unsaved::take_shown).unwrap_or_default()
+    /// What is shown and not stored, and a mark of when it was taken.
+    pub(crate) fn take_shown(&mut self) -> (Vec<JournalRecord>, u64) {
+        self.unsaved.as_mut().map(|unsaved| (unsaved.take_shown(), unsaved.changes())).unwrap_or_default()
     }
 
-    pub(crate) fn put_back_shown(&mut self, shown: Vec<JournalRecord>) {
+    pub(crate) fn put_back_shown(&mut self, (shown, taken_at): (Vec<JournalRecord>, u64)) {
         if let Some(unsaved) = &mut self.unsaved {
-            unsaved.put_back(shown);
+            unsaved.put_back(shown, taken_at);
         }
     }
 

@@ -18,6 +18,8 @@ pub(super) struct Unsaved {
     answers: u32,
     shown: Vec<JournalRecord>,
     bytes: usize,
+    /// How often the history was stored.
+    changes: u64,
     /// Whoever stores what is shown should be woken.
     call: bool,
     events: Vec<RecordedEvent>,
@@ -81,8 +83,11 @@ impl Unsaved {
         std::mem::take(&mut self.shown)
     }
 
-    /// It could not be stored: it waits for the next time.
-    pub(super) fn put_back(&mut self, mut shown: Vec<JournalRecord>) {
+    /// It could not be stored: it waits for the next time, unless the history that has it was stored since.
+    pub(super) fn put_back(&mut self, mut shown: Vec<JournalRecord>, taken_at: u64) {
+        if self.changes != taken_at {
+            return;
+        }
         let size = |record: &JournalRecord| match record {
             JournalRecord::Shown { text, reasoning, .. } => text.len() + reasoning.len(),
             _ => 0,
@@ -90,6 +95,10 @@ impl Unsaved {
         self.bytes += shown.iter().map(size).sum::<usize>();
         shown.append(&mut self.shown);
         self.shown = shown;
+    }
+
+    pub(super) fn changes(&self) -> u64 {
+        self.changes
     }
 
     /// Whether the end of the turn is to be noted now: it is noted once.
@@ -108,6 +117,7 @@ impl Unsaved {
     /// The history of this revision is stored, and with it so many of the events. Whatever was shown is in it.
     pub(super) fn stored(&mut self, revision: u64, events: usize) {
         self.revision = Some(revision);
+        self.changes += 1;
         self.events.drain(..events.min(self.events.len()));
         (self.shown, self.bytes) = (Vec::new(), 0);
     }

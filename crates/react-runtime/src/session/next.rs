@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use turnwright_core::{
-    CancelCause, CancelToken, Message, Remember, Timestamp, ToolResult, TurnState, Verdict, state::StateError,
+    CancelCause, CancelToken, Message, Timestamp, ToolResult, TurnState, Verdict, state::StateError,
 };
 use turnwright_hook::ToolDecision;
 
@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     agent::AgentInner,
-    approval::{OnDenial, Rule},
+    approval::OnDenial,
     driver::{LegRt, refused},
     event::TurnEventKind,
     ledger::LegParts,
@@ -51,7 +51,7 @@ pub(super) fn next_leg(
     };
     let begun_from = TurnSnapshot { running: true, deferred: deferred.clone(), ..snapshot.clone() };
     let TurnSnapshot { mut machine, mut batch, transaction, .. } = snapshot;
-    let (mut decided, mut undecided, mut rules) = (0, 0, Vec::new());
+    let (mut decided, mut undecided, mut granted) = (0, 0, Vec::new());
     for entry in batch.iter_mut().flat_map(|b| &mut b.calls).filter(|e| e.is_pending()) {
         let id = entry.call.id.clone();
         // Recovery asks without a transaction: the leg opens one.
@@ -61,10 +61,7 @@ pub(super) fn next_leg(
             Some(decision) => {
                 if let (Some(request), Verdict::Allow { .. }) = (transaction.request(&id), &decision.verdict)
                 {
-                    agent.gate.dyn_granted(&snapshot.session, request, decision);
-                    if decision.remember == Some(Remember::Session) {
-                        rules.push(Rule::of(request, decision));
-                    }
+                    granted.push((request.clone(), decision.clone()));
                 }
                 (decision.verdict.clone(), decision.actor.clone())
             }
@@ -139,7 +136,7 @@ pub(super) fn next_leg(
         last_word: None,
         cancelled,
         resolved,
-        rules,
+        granted,
         begun_from,
         parts: LegParts {
             machine,

@@ -1,9 +1,9 @@
 //! What somebody allowed for the whole session.
 
-use turnwright_core::ToolDefinition;
+use turnwright_core::{Remember, ToolDefinition};
 
 use super::{Save, Session, SessionInner};
-use crate::{approval::Rule, store::StoreError};
+use crate::{approval::Rule, driver::Granted, store::StoreError};
 
 impl Session {
     /// Rules that people made for this session with [`Remember::Session`](turnwright_core::Remember::Session), oldest first:
@@ -57,10 +57,13 @@ impl SessionInner {
         self.state.lock().rules.iter().any(|rule| rule.covers(tool))
     }
 
-    pub(super) fn allow(&self, rules: Vec<Rule>) {
+    /// Keeps what was approved of for the whole session; the leg's first change stores it.
+    pub(super) fn allow(&self, granted: &[Granted]) {
         let mut state = self.state.lock();
-        for rule in rules {
-            rule.add_to(&mut state.rules);
+        for (request, decision) in granted {
+            if decision.remember == Some(Remember::Session) {
+                Rule::of(request, decision).add_to(&mut state.rules);
+            }
         }
     }
 }

@@ -67,11 +67,21 @@ impl SessionInner {
     /// A change whose future was dropped may have been applied all the same; the next one finds out by its id. A store
     /// that panics, or takes longer than [`SAVE_TIMEOUT`], has failed.
     pub(crate) async fn save(&self, save: Save) -> Result<(), StoreError> {
-        let Some(store) = &self.agent.store else { return Ok(()) };
-        within(self.save_to(&**store, save)).await
+        self.save_then(save, || {}).await
     }
 
-    async fn save_to(&self, store: &dyn SessionStore, save: Save) -> Result<(), StoreError> {
+    /// As [`Self::save`], with something to do once it is stored, before anything else is written.
+    pub(crate) async fn save_then(&self, save: Save, then: impl FnOnce() + Send) -> Result<(), StoreError> {
+        let Some(store) = &self.agent.store else { return Ok(()) };
+        within(self.save_to(&**store, save, then)).await
+    }
+
+    async fn save_to(
+        &self,
+        store: &dyn SessionStore,
+        save: Save,
+        then: impl FnOnce() + Send,
+    ) -> Result<(), StoreError> {
         let _writer = self.writer.lock().await;
         let id = self.agent.sources.id();
         let (before, rules) = {
@@ -81,15 +91,15 @@ impl SessionInner {
             (before, state.rules.clone())
         };
         let saved = self.commit_on(store, id, (before, rules), save).await;
-        let mut state = self.state.lock();
         match saved {
             Ok(stored) => {
-                state.stored = stored;
+                self.state.lock().stored = stored;
+                then();
                 Ok(())
             }
             Err(e) => {
                 // The store says that nothing was changed: this one is not in flight.
-                state.stored.in_flight.retain(|other| other.id != id);
+                self.state.lock().stored.in_flight.retain(|other| other.id != id);
                 Err(e)
             }
         }
@@ -159,14 +169,26 @@ impl SessionInner {
         }
     }
 
-    /// Notes something in the journal of the leg that runs. Without a store nothing is to be done.
-    pub(crate) async fn note(&self, records: Vec<JournalRecord>) -> Result<(), StoreError> {
+    /// Notes something in the journal of the leg that runs: what there is to note when it is this one's turn to write.
+    /// Without a store nothing is to be done.
+    pub(crate) async fn note(
+        &self,
+        records: impl FnOnce() -> Vec<JournalRecord> + Send,
+    ) -> Result<(), StoreError> {
         let Some(store) = &self.agent.store else { return Ok(()) };
         within(self.note_in(&**store, records)).await
     }
 
-    async fn note_in(&self, store: &dyn SessionStore, records: Vec<JournalRecord>) -> Result<(), StoreError> {
+    async fn note_in(
+        &self,
+        store: &dyn SessionStore,
+        records: impl FnOnce() -> Vec<JournalRecord> + Send,
+    ) -> Result<(), StoreError> {
         let _writer = self.writer.lock().await;
+        let records = records();
+        if records.is_empty() {
+            return Ok(());
+        }
         let before = self.state.lock().stored.clone();
         let Some(fence) = before.fence else {
             return Err(StoreError::Backend("the leg has no lease to write its journal under".into()));

@@ -14,8 +14,7 @@ use turnwright_core::{
 
 use super::{Parent, Running, Session, SessionInner, TurnHandle, next::next_leg};
 use crate::{
-    approval::Rule,
-    driver::{Keeper, LastWords, LegRt, Spawned, drive},
+    driver::{Granted, Keeper, LastWords, LegRt, Spawned, drive},
     event::TurnEventKind,
     ledger::{Ledger, LegParts},
     machine::TurnMachine,
@@ -167,7 +166,7 @@ impl Session {
             last_word: None,
             cancelled: None,
             resolved: Vec::new(),
-            rules: Vec::new(),
+            granted: Vec::new(),
             begun_from: TurnSnapshot {
                 schema: TurnSnapshot::SCHEMA,
                 session: self.0.id.clone(),
@@ -269,24 +268,22 @@ impl Session {
             return Err(StartError::Busy);
         }
         let snapshot = state.snapshot.clone().ok_or(StartError::NothingToResume)?;
-        let leg = next_leg(
-            snapshot,
-            (state.messages.clone(), &state.journal),
-            agent,
-            (cancelled, last_word.is_some()),
-            now,
-        )?;
-        let budget = agent.budget_of(parent, leg.begun_from.budget_used);
-        let leg = NewLeg { run_cancel: parent.run_cancel(), budget, answer, last_word, ..leg };
+        let (messages, journal) = (state.messages.clone(), state.journal.clone());
         state.busy = true;
         drop(state);
+        let starting = Starting(Some(self.0.clone()));
+        // No lock is held: ids and the tools' names are the embedder's.
+        let is_answered = last_word.is_some();
+        let leg = next_leg(snapshot, (messages, &journal), agent, (cancelled, is_answered), now)?;
+        let budget = agent.budget_of(parent, leg.begun_from.budget_used);
+        let leg = NewLeg { run_cancel: parent.run_cancel(), budget, answer, last_word, ..leg };
         drop(turnstile);
-        self.spawn(leg, Starting(Some(self.0.clone())))
+        self.spawn(leg, starting)
     }
 
     fn spawn(&self, new: NewLeg, mut starting: Starting) -> Result<TurnHandle, StartError> {
         let agent = self.0.agent.clone();
-        self.0.allow(new.rules);
+        self.0.allow(&new.granted);
         let queue = Arc::new(EventQueue::new(self.0.id.clone(), new.turn));
         let ledger = Ledger::new(new.parts, queue.clone(), agent.sources.clone());
         let ledger = if agent.store.is_some() { ledger.stored(new.turn) } else { ledger };
@@ -343,6 +340,7 @@ impl Session {
             is_iteration_open: AtomicBool::new(false),
             answer: new.answer,
             last_word: Mutex::new(new.last_word),
+            granted: Mutex::new(new.granted),
             spawned: Spawned::default(),
             agent: agent.clone(),
         });
@@ -398,8 +396,8 @@ pub(super) struct NewLeg {
     pub(super) last_word: Option<String>,
     pub(super) cancelled: Option<CancelCause>,
     pub(super) resolved: Vec<TurnEventKind>,
-    /// What was allowed for the session.
-    pub(super) rules: Vec<Rule>,
+    /// What people approved of since the last leg.
+    pub(super) granted: Vec<Granted>,
     /// What the leg goes on from, marked as running.
     pub(super) begun_from: TurnSnapshot,
     pub(super) parts: LegParts,
