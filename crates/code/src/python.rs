@@ -109,7 +109,8 @@ impl Python {
         self.with(|s| s.directory = Some(directory.into()))
     }
 
-    /// A variable of the interpreter's environment. It has nothing of the program's own but the path.
+    /// A variable of the interpreter's environment. It has nothing of the program's own but the path; what the turn's hooks put
+    /// into [`CHILD_ENV`](turnwright_core::CHILD_ENV) is there for the turn's cells.
     #[must_use]
     pub fn env(self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.with(|s| drop(s.environment.insert(name.into(), value.into())))

@@ -21,6 +21,7 @@ pub mod __probe;
 pub mod approval;
 pub mod budget;
 pub mod cancel;
+pub mod child_env;
 pub mod clock;
 pub mod code;
 pub mod context;
@@ -40,6 +41,7 @@ pub use approval::{
 };
 pub use budget::{Budget, BudgetExceeded, BudgetKind, BudgetLimits, BudgetUsed};
 pub use cancel::{CancelCause, CancelKind, CancelToken};
+pub use child_env::{CHILD_ENV, child_env};
 pub use clock::{Clock, IdSource, RandomSource, Sources, Timestamp};
 pub use code::{CodeCell, CodeResult};
 pub use context::{TurnContext, TurnContextBuilder};

@@ -107,6 +107,11 @@ impl HookSpec {
         self
     }
 
+    /// Its name in plans, traces and failures.
+    pub fn hook_name(&self) -> &str {
+        &self.name
+    }
+
     /// The points it listens to, in the order of a turn.
     pub fn points(&self) -> Vec<HookPoint> {
         let s = &self.slots;

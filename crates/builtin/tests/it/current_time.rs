@@ -2,7 +2,6 @@
 
 use jiff::tz::TimeZone;
 use turnwright_builtin::CurrentTime;
-use turnwright_hook::hook;
 use turnwright_testkit::Reply;
 
 use crate::support::{agent, reminders};
@@ -11,7 +10,7 @@ use crate::support::{agent, reminders};
 async fn the_model_is_told_the_time_once_a_turn() {
     let hook = CurrentTime::in_zone(TimeZone::get("Europe/Berlin").unwrap());
     let replies = [Reply::new().text("a").finish(), Reply::new().text("b").finish()];
-    let session = agent(replies).hook(hook!(hook)).build().unwrap().new_session();
+    let session = agent(replies).hook(hook).build().unwrap().new_session();
     for _ in 0..2 {
         session.start("hi").unwrap().result().await.unwrap();
     }

@@ -1,4 +1,13 @@
 //! Built-in hooks in turns of a scripted model.
+#![expect(clippy::unwrap_used, reason = "tests fail by panicking")]
 
+mod all;
+mod checkpoint;
+mod context;
 mod current_time;
+mod length_guard;
+mod logging;
+mod loop_detection;
+mod nudges;
 mod support;
+mod todo;

@@ -91,13 +91,14 @@ struct Run {
 
 impl Run {
     fn begin(ctx: &ToolContext, command: &str, root: &Path) -> Result<Self, ToolError> {
+        let told = turnwright::core::child_env(ctx.turn())?;
         let begin = || -> io::Result<_> {
             let group = Group::new()?;
             // One pipe for both, so that what was printed stays in its order.
             let (output, input) = io::pipe()?;
             let mut shell = Command::new(SHELL);
             shell.args(["-c", "--", command]).current_dir(root);
-            shell.env_clear().envs(environment::passed());
+            shell.env_clear().envs(environment::passed()).envs(told);
             shell.stdin(Stdio::null()).stdout(input.try_clone()?).stderr(input);
             // Our own ends of the pipe close with `shell`: the rest is the command's.
             let child = group.spawn(&mut shell)?;

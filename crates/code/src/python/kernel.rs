@@ -1,6 +1,7 @@
 //! One interpreter and what goes between it and us.
 
 use std::{
+    collections::BTreeMap,
     io,
     os::unix::fs::PermissionsExt,
     process::{ExitStatus, Stdio},
@@ -17,6 +18,7 @@ use tokio::{
     time::timeout,
 };
 use tokio_util::codec::{FramedRead, LinesCodec};
+use turnwright_core::child_env;
 use turnwright_react_runtime::tool::ToolContext;
 
 use super::Settings;
@@ -63,7 +65,7 @@ pub(super) struct Ended {
 #[derive(Serialize)]
 #[serde(untagged)]
 enum Request<'a> {
-    Run { code: &'a str },
+    Run { code: &'a str, env: BTreeMap<String, String> },
     Answer { content: &'a str, is_error: bool },
 }
 
@@ -131,7 +133,8 @@ impl Kernel {
     /// Dropped, the cell runs on: the kernel must be ended.
     pub(super) async fn run(&mut self, ctx: &ToolContext, code: &str) -> Result<Done, String> {
         let mut progress = Progress::new(ctx);
-        send(&mut self.requests, &Request::Run { code }).await.map_err(|_| self.gone())?;
+        let env = child_env(ctx.turn()).map_err(|e| e.to_string())?;
+        send(&mut self.requests, &Request::Run { code, env }).await.map_err(|_| self.gone())?;
         let mut is_open = true;
         let done = loop {
             let reply = tokio::select! {

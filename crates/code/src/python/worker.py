@@ -106,6 +106,7 @@ class Kernel:
         self.desk = threading.Lock()
         self.is_running = False
         self.cells = 0
+        self.injected = set()
         self.main = types.ModuleType("__main__")
         self.main.__dict__.update(tools=Tools(self), ToolError=ToolError)
         sys.modules["__main__"] = self.main
@@ -153,9 +154,16 @@ class Kernel:
             return asyncio.run(types.FunctionType(code, self.main.__dict__)())
         return eval(code, self.main.__dict__)
 
+    def inject(self, env):
+        for name in self.injected - env.keys():
+            os.environ.pop(name, None)
+        os.environ.update(env)
+        self.injected = set(env)
+
     def serve(self):
         while True:
             request = self.receive()
+            self.inject(request["env"])
             self.is_running = True
             value = error = None
             try:

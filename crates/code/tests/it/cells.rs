@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use turnwright_code::Python;
-use turnwright_core::ErrorKind;
+use turnwright_core::{CHILD_ENV, ErrorKind};
+use turnwright_react_runtime::tool::{ToolContext, tool};
 
 use crate::support::{NEW, cells_by, run, run_by, texts, turn};
 
@@ -181,6 +182,24 @@ async fn the_environment_and_the_directory_are_its_own() {
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     assert!(!place.exists(), "it goes with its interpreter");
+}
+
+#[tokio::test]
+async fn what_hooks_tell_child_processes_is_there_for_the_cells_of_the_turn_only() {
+    let python = Python::default().env("GIVEN", "value");
+    let tell = tool("tell", "", async |ctx: ToolContext, (): ()| {
+        ctx.turn().state().set(&CHILD_ENV, [("TOLD".to_owned(), "1".to_owned())].into());
+        Ok(())
+    });
+    let cell = "import os\n[os.environ.get(n) for n in ('TOLD', 'GIVEN')]";
+    let session = cells_by(&python, ["tools.tell()", cell]).tool(tell).build().unwrap().new_session();
+    assert_eq!(texts(&turn(&session).await)[1], "[value] [\"1\",\"value\"]");
+    let again = cells_by(&python, [cell]).build().unwrap().open_session(session.id().clone()).await.unwrap();
+    assert_eq!(
+        texts(&turn(&again).await),
+        ["[value] [null,\"value\"]"],
+        "the same interpreter, another turn"
+    );
 }
 
 #[tokio::test]

@@ -157,6 +157,11 @@ impl AgentBuilder {
         self
     }
 
+    /// Whether a hook of this name was added.
+    pub fn has_hook(&self, name: &str) -> bool {
+        self.hooks.iter().any(|hook| hook.hook_name() == name)
+    }
+
     /// Adds an interceptor, inside those added before: `interceptor!(value)`.
     pub fn interceptor(mut self, layer: LayerSpec) -> Self {
         self.layers.push(layer);

@@ -1,0 +1,58 @@
+//! `env_injection`: child processes know which turn they belong to.
+
+use turnwright_core::{CHILD_ENV, TurnContext};
+use turnwright_hook::{HookError, point::BeforeGraph};
+
+/// What the names of its variables begin with.
+pub const ENV_PREFIX: &str = "TURNWRIGHT_CTX_";
+
+/// Tells the child processes of a turn where they belong: `TURNWRIGHT_CTX_SESSION`, `_RUN`, `_TURN`, `_LEG` and `_AGENT`, and
+/// what [`with`](EnvInjection::with) adds.
+///
+/// BEFORE_GRAPH, name `env_injection`. It writes [`CHILD_ENV`] in the turn's state, which tools that start processes hand on;
+/// the environment of the process itself is not touched. Each leg writes it anew.
+#[derive(Debug, Clone, Default)]
+pub struct EnvInjection {
+    more: Vec<(String, String)>,
+}
+
+impl EnvInjection {
+    /// A further variable, by the rest of its name: `TENANT` becomes `TURNWRIGHT_CTX_TENANT`.
+    ///
+    /// # Errors
+    /// When the name has other characters than `A-Z`, `0-9` and `_`, or the value has a null character: no system takes these.
+    pub fn with(mut self, name: &str, value: impl Into<String>) -> Result<Self, InvalidVariable> {
+        let value = value.into();
+        let is_name = |c: char| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_';
+        if name.is_empty() || !name.chars().all(is_name) || value.contains('\0') {
+            return Err(InvalidVariable(name.into()));
+        }
+        self.more.push((name.into(), value));
+        Ok(self)
+    }
+}
+
+/// A variable that no system takes.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0:?} is no variable: names have A-Z, 0-9 and _, and values no null character")]
+pub struct InvalidVariable(String);
+
+impl BeforeGraph for EnvInjection {
+    async fn before_graph(&self, ctx: &TurnContext) -> Result<(), HookError> {
+        let own = [
+            ("SESSION", ctx.session().to_string()),
+            ("RUN", ctx.run().to_string()),
+            ("TURN", ctx.turn().to_string()),
+            ("LEG", ctx.leg().to_string()),
+            ("AGENT", ctx.agent().to_owned()),
+        ];
+        let own = own.into_iter().map(|(name, value)| (name.to_owned(), value));
+        let all: Vec<_> = own.chain(self.more.iter().cloned()).collect();
+        ctx.state().update(&CHILD_ENV, |before| {
+            let mut map = before.cloned().unwrap_or_default();
+            map.extend(all.iter().map(|(name, value)| (format!("{ENV_PREFIX}{name}"), value.clone())));
+            map
+        })?;
+        Ok(())
+    }
+}

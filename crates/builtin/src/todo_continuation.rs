@@ -1,0 +1,69 @@
+//! `todo_continuation`: a turn does not end with work left on its list, as long as the list moves.
+
+use std::sync::Arc;
+
+use sha2::{Digest, Sha256};
+use turnwright_core::{AgentResult, Outcome, StateKey, TurnContext};
+use turnwright_hook::{
+    HookError,
+    point::{AfterTurn, TurnAnswer},
+};
+
+use crate::{
+    remind,
+    todo::{Todo, TodoStore, listed},
+};
+
+static SEEN: StateKey<String> = StateKey::new("turnwright.builtin/todo_continuation", 1);
+
+/// Goes on with a turn that would end while its todo list has something left to do.
+///
+/// AFTER_TURN, name `todo_continuation`, priority −1000: first. It reminds the model of what is left and asks for a further
+/// attempt and a renewal of the attempts, once for each state of the list: a list that did not change since lets the turn end.
+/// A model that keeps editing its list is bounded by the runtime's renewals (10 by default). Turns that failed, were cancelled
+/// or ran out of time are left alone.
+#[derive(Clone)]
+pub struct TodoContinuation {
+    store: Arc<dyn TodoStore>,
+}
+
+impl TodoContinuation {
+    /// Looks at the lists of this store.
+    pub fn new(store: Arc<dyn TodoStore>) -> Self {
+        Self { store }
+    }
+}
+
+impl AfterTurn for TodoContinuation {
+    async fn after_turn(&self, ctx: &TurnContext, result: &mut AgentResult) -> Result<TurnAnswer, HookError> {
+        if !matches!(result.outcome(), Outcome::Completed | Outcome::LimitReached) {
+            return Ok(TurnAnswer::Done);
+        }
+        let list = self.store.load(ctx.session()).await.map_err(HookError::msg)?;
+        let active: Vec<Todo> = list.into_iter().filter(|todo| todo.status.is_active()).collect();
+        if active.is_empty() {
+            ctx.state().remove(&SEEN);
+            return Ok(TurnAnswer::Done);
+        }
+        let now = signature(&active);
+        if ctx.state().get(&SEEN)?.as_deref() == Some(&now) {
+            return Ok(TurnAnswer::Done);
+        }
+        let words = format!(
+            "Your todo list has something left to do:\n{}\nGo on with it; or set what is no longer wanted to cancelled; or, if \
+             something keeps you from it, say what, and end your answer.",
+            listed(&active)
+        );
+        remind(ctx, "todo_continuation", words)?;
+        ctx.state().set(&SEEN, now);
+        Ok(TurnAnswer::ContinueAndRenew)
+    }
+}
+
+/// Equal for lists of the same entries, in whatever order.
+fn signature(active: &[Todo]) -> String {
+    let mut lines: Vec<_> = active.iter().map(|todo| format!("{}:{:?}", todo.content, todo.status)).collect();
+    lines.sort_unstable();
+    let digest = Sha256::digest(lines.join("|").as_bytes());
+    digest.iter().take(8).map(|byte| format!("{byte:02x}")).collect()
+}
