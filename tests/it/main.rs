@@ -20,6 +20,7 @@ mod faults;
 mod hostile;
 mod inbox;
 mod inner;
+mod layers;
 mod policies;
 mod recordings;
 mod repeats;

@@ -1,6 +1,8 @@
 //! The size of a tool result.
 
-use turnwright_core::{ToolResult, TurnContext};
+use std::sync::Arc;
+
+use turnwright_core::{BoxFuture, ToolResult, TurnContext};
 use turnwright_llm_stream::estimate;
 
 use crate::{Around, Exit, Next, scope};
@@ -8,10 +10,32 @@ use crate::{Around, Exit, Next, scope};
 /// Cuts the content of a tool result, and the message of its error, to head and tail with a marker between them: what
 /// caused an error stands at its end. No text is longer than the limit afterwards. Leaves out images beyond
 /// [`ToolResultLimit::MAX_IMAGES`], and such as are too large to be references; the content says so.
-#[derive(Debug, Clone, Copy)]
+///
+/// With an [`Overflow`] the whole content is kept first, and the marker says where.
+#[derive(Clone)]
 pub struct ToolResultLimit {
     max: usize,
     unit: Unit,
+    overflow: Option<Arc<dyn Overflow>>,
+}
+
+/// Where results go that are too long for the model.
+pub trait Overflow: Send + Sync + 'static {
+    /// Keeps the content of a result, whole, and says how the model gets at it: a path, or a call to make.
+    ///
+    /// # Errors
+    /// Why it could not be kept, in words. The result is cut all the same, and says that the rest was not saved.
+    ///
+    /// # Cancel safety
+    /// Dropped, it is kept wholly or not at all.
+    fn keep<'a>(
+        &'a self,
+        ctx: &'a TurnContext,
+        result: &'a ToolResult,
+    ) -> BoxFuture<'a, Result<String, String>>;
+
+    /// Whether this tool reads what was kept: its results are cut, and not kept once more.
+    fn is_reader(&self, tool: &str) -> bool;
 }
 
 /// What the limit counts.
@@ -35,26 +59,62 @@ impl ToolResultLimit {
     /// from the tail, the seed's shares; where the limit leaves no room for words about it, to two halves round an
     /// ellipsis.
     pub fn new(max_chars: usize) -> Self {
-        Self { max: max_chars, unit: Unit::Chars }
+        Self { max: max_chars, unit: Unit::Chars, overflow: None }
     }
 
     /// Cuts in the same way what has more than this many tokens, as [`estimate`] counts them: four bytes of UTF-8 are
     /// one. Leave room.
     pub fn tokens(max_tokens: usize) -> Self {
-        Self { max: max_tokens.saturating_mul(estimate::BYTES_A_TOKEN), unit: Unit::Bytes }
+        let max = max_tokens.saturating_mul(estimate::BYTES_A_TOKEN);
+        Self { max, unit: Unit::Bytes, overflow: None }
+    }
+
+    /// The same, which keeps what it cuts: as a layer only, since [`limited`](ToolResultLimit::limited) does not wait.
+    #[must_use]
+    pub fn overflow(mut self, overflow: Arc<dyn Overflow>) -> Self {
+        self.overflow = Some(overflow);
+        self
     }
 
     /// The result within the limit.
     #[must_use]
-    pub fn limited(&self, mut result: ToolResult) -> ToolResult {
+    pub fn limited(&self, result: ToolResult) -> ToolResult {
+        self.cut_to(result, None)
+    }
+
+    fn cut_to(&self, mut result: ToolResult, kept: Option<&str>) -> ToolResult {
         leave_out_images(&mut result);
         let message = result.error.as_mut().map(|e| &mut e.message);
         for text in [Some(&mut result.content), message].into_iter().flatten() {
-            if let Some(short) = cut(text, self.max, self.unit) {
+            if let Some(short) = cut(text, self.max, self.unit, kept) {
                 *text = short;
             }
         }
         result
+    }
+
+    /// Where the content was kept, if it is too long and could be.
+    async fn keep(&self, ctx: &TurnContext, result: &ToolResult) -> Option<String> {
+        let overflow = self.overflow.as_ref().filter(|overflow| !overflow.is_reader(result.tool()))?;
+        if !self.is_long(&result.content) {
+            return None;
+        }
+        let kept = overflow.keep(ctx, result).await;
+        kept.inspect_err(|e| {
+            tracing::warn!("the whole result of call {} was not saved: {e}", result.call_id());
+        })
+        .ok()
+    }
+
+    fn is_long(&self, content: &str) -> bool {
+        content.len() > self.max && self.unit.size(content) > self.max
+    }
+}
+
+impl std::fmt::Debug for ToolResultLimit {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { max, unit, overflow } = self;
+        write!(f, "ToolResultLimit({max} {unit:?}, keeps: {})", overflow.is_some())
     }
 }
 
@@ -67,11 +127,13 @@ impl Default for ToolResultLimit {
 impl Around<scope::ToolCall> for ToolResultLimit {
     async fn around(
         &self,
-        _ctx: &TurnContext,
+        ctx: &TurnContext,
         call: turnwright_core::ToolCall,
         next: Next<'_, scope::ToolCall>,
     ) -> Result<ToolResult, Exit> {
-        Ok(self.limited(next.run(call).await?))
+        let result = next.run(call).await?;
+        let kept = self.keep(ctx, &result).await;
+        Ok(self.cut_to(result, kept.as_deref()))
     }
 }
 
@@ -96,7 +158,7 @@ fn leave_out_images(result: &mut ToolResult) {
     }
 }
 
-fn cut(content: &str, max: usize, unit: Unit) -> Option<String> {
+fn cut(content: &str, max: usize, unit: Unit, kept: Option<&str>) -> Option<String> {
     // At least as many bytes as characters: the common case needs no counting.
     if content.len() <= max {
         return None;
@@ -105,7 +167,7 @@ fn cut(content: &str, max: usize, unit: Unit) -> Option<String> {
     if total <= max {
         return None;
     }
-    let told = with_marker(content, max / 10, max * 15 / 100, unit);
+    let told = with_marker(content, max / 10, max * 15 / 100, unit, kept);
     Some(if unit.size(&told) <= max { told } else { halves(content, max, unit) })
 }
 
@@ -140,13 +202,15 @@ impl Unit {
     }
 }
 
-fn with_marker(content: &str, head: usize, tail: usize, unit: Unit) -> String {
+fn with_marker(content: &str, head: usize, tail: usize, unit: Unit, kept: Option<&str>) -> String {
     let (head, omitted, tail) = unit.split(content, head, tail);
     let (left_out, total) = (omitted.chars().count(), content.chars().count());
     let lines = omitted.bytes().filter(|b| *b == b'\n').count() + 1;
+    let saved =
+        kept.map_or_else(|| "the rest was not saved".into(), |place| format!("it is saved whole: {place}"));
     format!(
         "{head}\n\n[{left_out} characters in about {lines} lines left out here; this line is not part of the output, \
-         and the rest was not saved]\n\n{tail}\n\n[output of {total} characters, cut to fit]"
+         and {saved}]\n\n{tail}\n\n[output of {total} characters, cut to fit]"
     )
 }
 
@@ -161,7 +225,7 @@ mod tests {
     use super::*;
 
     fn chars(content: &str, max: usize) -> Option<String> {
-        cut(content, max, Unit::Chars)
+        cut(content, max, Unit::Chars, None)
     }
 
     #[test]
@@ -192,7 +256,7 @@ mod tests {
         }
         for content in ["é".repeat(400), "日本".repeat(300), "a€😀".repeat(100)] {
             for max in (0..400).chain([799, 800, 1_000, 1_799, 1_800]) {
-                let short = cut(&content, max, Unit::Bytes);
+                let short = cut(&content, max, Unit::Bytes, None);
                 assert_eq!(short.is_some(), content.len() > max);
                 assert!(short.is_none_or(|s| s.len() <= max), "{content} {max}");
             }

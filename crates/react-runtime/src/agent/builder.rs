@@ -13,7 +13,7 @@ use turnwright_core::{Budget, BudgetLimits, Sources};
 use turnwright_hook::{HookRunner, HookSpec};
 use turnwright_interceptor::{
     Chain, Interceptors, LayerSpec,
-    builtin::{ControlDrain, LlmCancel, ToolResultLimit, ToolTimeout, ToolTimeoutLimit},
+    builtin::{ControlDrain, LlmCancel, Overflow, ToolResultLimit, ToolTimeout, ToolTimeoutLimit},
     interceptor,
 };
 use turnwright_llm_stream::{LlmRequest, ModelHandle, prices::Prices};
@@ -86,6 +86,7 @@ pub struct AgentBuilder {
     approval_batch: ApprovalBatch,
     on_denial: OnDenial,
     tool_result_chars: usize,
+    tool_result_overflow: Option<Arc<dyn Overflow>>,
     tool_result_tokens: Option<usize>,
     channel: Option<Arc<dyn ControlChannel>>,
     store: Option<Arc<dyn SessionStore>>,
@@ -126,6 +127,7 @@ impl AgentBuilder {
             approval_batch: ApprovalBatch::default(),
             on_denial: OnDenial::default(),
             tool_result_chars: ToolResultLimit::DEFAULT_CHARS,
+            tool_result_overflow: None,
             tool_result_tokens: None,
             channel: None,
             store: None,
@@ -268,6 +270,12 @@ impl AgentBuilder {
         self
     }
 
+    /// Keeps, whole, what is too long for the model, and tells it where: see [`Overflow`].
+    pub fn tool_result_overflow(mut self, overflow: Arc<dyn Overflow>) -> Self {
+        self.tool_result_overflow = Some(overflow);
+        self
+    }
+
     /// Limits a tool result in tokens in place of characters. They are estimated, see [`ToolResultLimit::tokens`].
     pub fn tool_result_tokens(mut self, tokens: usize) -> Self {
         self.tool_result_tokens = Some(tokens);
@@ -371,6 +379,10 @@ impl AgentBuilder {
             Some(tokens) => ToolResultLimit::tokens(tokens),
             None => ToolResultLimit::new(self.tool_result_chars),
         };
+        let layer = match self.tool_result_overflow {
+            Some(overflow) => tool_result_limit.clone().overflow(overflow),
+            None => tool_result_limit.clone(),
+        };
         let fingerprint = ToolFingerprint::of(definitions.iter().map(|d| &**d));
         let own: BTreeMap<String, Duration> =
             definitions.iter().filter_map(|d| Some((d.name.clone(), d.timeout?))).collect();
@@ -383,7 +395,7 @@ impl AgentBuilder {
         tool_deadline.register(deadline).keep();
         self.request.tools = definitions.into();
         Ok(Agent(Arc::new(AgentInner {
-            interceptors: interceptors(self.inherited, tool_result_limit, self.channel.as_ref(), self.layers),
+            interceptors: interceptors(self.inherited, layer, self.channel.as_ref(), self.layers),
             name: self.name,
             model: self.model,
             request: self.request,

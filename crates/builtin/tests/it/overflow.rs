@@ -1,0 +1,135 @@
+//! Results that are too long for the model, and how it reads them.
+
+use std::{sync::Arc, time::Duration};
+
+use serde_json::Value;
+use turnwright_builtin::OverflowFiles;
+use turnwright_core::{SessionId, Timestamp};
+use turnwright_react_runtime::{
+    AgentBuilder, Session,
+    tool::{ToolContext, ToolError, tool},
+};
+use turnwright_testkit::Reply;
+
+use crate::support::{agent, ask};
+
+fn long() -> String {
+    format!("first {} last", "é".repeat(60_000))
+}
+
+fn with_files(files: &OverflowFiles, script: Vec<Reply>) -> AgentBuilder {
+    let dump = tool("dump", "", async |_: ToolContext, _: Value| Ok(long()));
+    let fails = tool("fails", "", async |_: ToolContext, _: Value| Err::<(), _>(ToolError::model(long())));
+    let short = tool("short", "", async |_: ToolContext, _: Value| Ok("x".repeat(50_000)));
+    let agent = agent(script).tool(dump).tool(fails).tool(short).tool(files.reader());
+    agent.tool_result_overflow(Arc::new(files.clone()))
+}
+
+fn said(session: &Session) -> Vec<String> {
+    let messages = session.messages();
+    messages.iter().flat_map(|m| m.tool_results()).map(|r| r.content.clone()).collect()
+}
+
+fn call(id: &str, name: &str, arguments: &str) -> Reply {
+    Reply::new().call(id, name, arguments).finish()
+}
+
+#[tokio::test]
+async fn what_is_cut_is_kept_whole_and_read_in_parts_which_are_not_kept_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let files = OverflowFiles::below(folder.path().join("made"));
+    let script = vec![
+        call("a", "dump", "{}"),
+        call("b", "fails", "{}"),
+        call("c", "short", "{}"),
+        call("d", "read_overflow", r#"{"call":"a"}"#),
+        call("e", "read_overflow", r#"{"call":"a","offset":120005}"#),
+        call("f", "read_overflow", r#"{"call":"c"}"#),
+        call("g", "read_overflow", r#"{"call":"../a"}"#),
+        Reply::new().text("done").finish(),
+    ];
+    let session = with_files(&files, script).build().unwrap().new_session();
+    assert_eq!(ask(&session).await.content, "done");
+    let said = said(&session);
+    for (text, id) in said.iter().zip(["a", "b"]) {
+        assert!(text.chars().count() <= 50_000 && text.starts_with("first é"), "{}", &text[..20]);
+        assert!(
+            text.contains(&format!("it is saved whole: read_overflow with call \"{id}\" reads it")),
+            "{id}"
+        );
+    }
+    assert_eq!(said[2].len(), 50_000, "what fits is neither cut nor kept");
+    assert!(
+        said[3].starts_with("first é") && said[3].ends_with("go on with offset 40000]"),
+        "{}",
+        &said[3][39_900..]
+    );
+    assert!(
+        said[4].starts_with("é last\n\n[bytes 120005 to 120011, the end]") || said[4].contains("last"),
+        "{}",
+        said[4]
+    );
+    assert!(said[5].contains("nothing is kept of call \"c\""), "{}", said[5]);
+    assert!(said[6].contains("nothing is kept of call \"../a\""), "{}", said[6]);
+    let kept = files.list(session.id()).await.unwrap();
+    let calls: Vec<_> =
+        kept.iter().map(|entry| (entry.call.as_str(), entry.tool.as_str(), entry.total_chars)).collect();
+    assert_eq!(
+        calls,
+        [("a", "dump", 60_011), ("b", "fails", 60_011)],
+        "errors too, and no page of a reading"
+    );
+    files.forget(session.id()).await.unwrap();
+    assert!(files.list(session.id()).await.unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn a_folder_that_cannot_be_written_leaves_the_result_cut_and_says_so() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("file");
+    std::fs::write(&file, "").unwrap();
+    let script = vec![call("a", "dump", "{}"), Reply::new().text("done").finish()];
+    let session = with_files(&OverflowFiles::below(&file), script).build().unwrap().new_session();
+    assert_eq!(ask(&session).await.content, "done");
+    assert!(said(&session)[0].contains("the rest was not saved"));
+}
+
+#[tokio::test]
+async fn what_is_old_is_swept_and_what_was_cut_off_counts_for_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let files = OverflowFiles::below(folder.path());
+    let script = vec![call("a", "dump", "{}"), Reply::new().text("done").finish()];
+    let session = with_files(&files, script).build().unwrap().new_session();
+    ask(&session).await;
+    let of_session = std::fs::read_dir(folder.path()).unwrap().next().unwrap().unwrap().path();
+    // A writing that was cut off has no mark.
+    std::fs::create_dir(of_session.join("half-0")).unwrap();
+    std::fs::write(of_session.join("half-0").join("full.txt"), "half").unwrap();
+    let kept = files.list(session.id()).await.unwrap();
+    assert_eq!(kept.len(), 1);
+    let now = kept[0].created_at;
+    let later = |hours: u64| now.checked_add(Duration::from_secs(3600 * hours)).unwrap();
+    assert_eq!(files.sweep(later(1), Duration::from_secs(7200)).await.unwrap(), 0);
+    assert_eq!(
+        files.sweep(later(3), Duration::from_secs(7200)).await.unwrap(),
+        1,
+        "the young half may be under way"
+    );
+    assert!(files.list(session.id()).await.unwrap().is_empty());
+    assert_eq!(files.sweep(Timestamp::MAX, Duration::ZERO).await.unwrap(), 0);
+}
+
+#[tokio::test]
+async fn names_of_ids_lead_nowhere_else_and_never_meet() {
+    let folder = tempfile::tempdir().unwrap();
+    let files = OverflowFiles::below(folder.path().join("in"));
+    let agent = |script| with_files(&files, script).build().unwrap();
+    for id in ["a.b", "a_b", "...", "a:b"] {
+        let script = vec![call("c", "dump", "{}"), Reply::new().text("done").finish()];
+        let session = agent(script).open_session(SessionId::new(id).unwrap()).await.unwrap();
+        ask(&session).await;
+        assert_eq!(files.list(session.id()).await.unwrap().len(), 1, "{id}");
+    }
+    let made = std::fs::read_dir(folder.path().join("in")).unwrap().count();
+    assert_eq!((made, std::fs::read_dir(folder.path()).unwrap().count()), (4, 1));
+}

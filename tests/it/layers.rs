@@ -1,0 +1,168 @@
+//! Built-in layers in whole turns: what does not fit, what fails too often, what must not be seen.
+
+use std::{borrow::Cow, sync::Arc};
+
+use serde_json::Value;
+use turnwright_core::{ContextSize, ErrorInfo, ErrorKind, Message, Role, StopReason, history};
+use turnwright_interceptor::{
+    builtin::{ContextRetry, ErrorBudget, Redact, Retry},
+    interceptor,
+};
+use turnwright_react_runtime::{
+    Agent, TurnEventKind,
+    machine::Limits,
+    tool::{ToolContext, ToolError, tool},
+};
+use turnwright_testkit::{Reply, ScriptedModel};
+
+use crate::support::{agent, agent_of, read, run};
+
+fn overflow(limit: Option<u64>, needed: Option<u64>) -> Reply {
+    let mut error = ErrorInfo::new(ErrorKind::ContextOverflow, "too long");
+    error.context = Some(Box::new(ContextSize { needed, limit, excess: None }));
+    Reply::new().fail(error)
+}
+
+fn says(text: &str) -> Reply {
+    Reply::new().text(text).finish()
+}
+
+fn texts(request: &turnwright_llm_stream::LlmRequest) -> Vec<String> {
+    request.messages.iter().map(|message| message.text()).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_that_is_too_large_is_made_once_more_without_the_oldest_turns() {
+    let long = "word ".repeat(400);
+    let replies = [says(&long), says("two"), overflow(Some(300), None), says("three"), says("four")];
+    let model = ScriptedModel::new(replies);
+    let retry = || interceptor!(ContextRetry::default());
+    let agent =
+        agent_of(&model).interceptor(interceptor!(Retry::default())).interceptor(retry()).build().unwrap();
+    let session = agent.new_session();
+    for words in ["first", "second"] {
+        let _ = read(&session, session.start(words).unwrap()).await;
+    }
+    let third = read(&session, session.start("third").unwrap()).await;
+    assert_eq!(third.result().content, "three");
+    assert_eq!(
+        third.kinds().filter(|kind| matches!(kind, TurnEventKind::Retry { .. })).count(),
+        1,
+        "it is told"
+    );
+    let requests = model.requests();
+    assert_eq!((requests[2].attempt, requests[3].attempt), (1, 2));
+    assert_eq!(texts(&requests[2]).len(), 5);
+    let note = "[2 earlier messages of this conversation are left out: they did not fit]";
+    assert_eq!(texts(&requests[3]), [note, "second", "two", "third"]);
+    history::check(requests[3].messages.iter().map(|m| &**m)).unwrap();
+    assert_eq!(session.messages().len(), 6, "the history is whole");
+    // The next turn begins as usual.
+    let _ = read(&session, session.start("fourth").unwrap()).await;
+    assert_eq!(texts(&model.requests()[4]).len(), 7);
+}
+
+#[tokio::test(start_paused = true)]
+async fn within_a_turn_calls_go_with_their_results_and_later_requests_are_small_at_once() {
+    let look = tool("look", "", async |_: ToolContext, _: Value| Ok("x".repeat(1000)));
+    let calls = |id: &str| Reply::new().call(id, "look", "{}").finish();
+    let replies =
+        [calls("a"), calls("b"), calls("c"), overflow(Some(700), Some(900)), calls("d"), says("done")];
+    let model = ScriptedModel::new(replies);
+    let agent =
+        agent_of(&model).tool(look).interceptor(interceptor!(ContextRetry::default())).build().unwrap();
+    let ran = run(&agent, "go").await;
+    assert_eq!(ran.result().content, "done");
+    let requests = model.requests();
+    for request in &requests[4..] {
+        history::check(request.messages.iter().map(|m| &**m)).unwrap();
+        assert!(request.messages.iter().any(|m: &Arc<Message>| m.text() == "go"), "the user's word stays");
+        assert!(texts(request)[0].contains("left out"), "{:?}", texts(request));
+    }
+    let results = |n: usize| requests[n].messages.iter().filter(|m| m.role == Role::Tool).count();
+    assert!(results(4) < 3 && results(5) < 4, "the refused size is remembered: no second refusal");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_cannot_be_smaller_is_the_providers_error_and_a_second_refusal_is_final() {
+    let agent_with = |replies: Vec<Reply>| {
+        agent(replies)
+            .interceptor(interceptor!(ContextRetry::default().window(1000)))
+            .limits(Limits { attempts: 1, ..Limits::default() })
+    };
+    let one = agent_with((0..9).map(|_| overflow(None, None)).collect()).build().unwrap();
+    let ran = run(&one, "only this").await;
+    assert_eq!(ran.result().error.as_ref().map(|e| e.kind), Some(ErrorKind::ContextOverflow));
+    assert!(
+        !ran.kinds().any(|kind| matches!(kind, TurnEventKind::Retry { .. })),
+        "nothing could be left out"
+    );
+
+    let mut replies = vec![says(&"word ".repeat(2000))];
+    replies.extend((0..9).map(|_| overflow(None, None)));
+    let twice = agent_with(replies).build().unwrap().new_session();
+    let _ = read(&twice, twice.start("first").unwrap()).await;
+    let ran = read(&twice, twice.start("second").unwrap()).await;
+    assert_eq!(ran.result().error.as_ref().map(|e| e.kind), Some(ErrorKind::ContextOverflow));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_turn_whose_calls_keep_failing_ends_and_one_that_works_between_begins_anew() {
+    let fails = || tool("fails", "", async |_: ToolContext, _: Value| Err::<(), _>(ToolError::model("no")));
+    let works = || tool("works", "", async |_: ToolContext, _: Value| Ok("yes"));
+    let limits = Limits { iterations: 50, ..Limits::default() };
+    let script = |names: &[&str]| -> Vec<Reply> {
+        let calls = names.iter().map(|name| Reply::new().call("c", name, "{}").finish());
+        calls.chain([says("done")]).collect()
+    };
+    let with = |replies: Vec<Reply>| -> Agent {
+        let budget = interceptor!(ErrorBudget::new(3));
+        agent(replies).tool(fails()).tool(works()).interceptor(budget).limits(limits).build().unwrap()
+    };
+    let ran = run(&with(script(&["fails"; 9])), "go").await;
+    assert_eq!(ran.result().stop_reason, StopReason::PolicyViolation);
+    assert!(ran.result().content.contains("my tools kept failing"), "{}", ran.result().content);
+    let results = ran.messages.iter().filter(|m| m.role == Role::Tool).count();
+    assert_eq!(results, 3, "and each call has its result");
+    let mixed = ["fails", "fails", "works", "fails", "fails", "works", "fails"];
+    assert_eq!(run(&with(script(&mixed)), "go").await.result().content, "done");
+    let unknown = ["nothing"; 4];
+    assert_eq!(
+        run(&with(script(&unknown)), "go").await.result().content,
+        "done",
+        "what never ran is no failure of a tool"
+    );
+}
+
+fn without_secret(text: &str) -> Cow<'_, str> {
+    match text.contains("sk-secret") {
+        true => Cow::Owned(text.replace("sk-secret", "[secret]")),
+        false => Cow::Borrowed(text),
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_secret_reaches_neither_the_model_nor_the_history_of_results() {
+    let dump = tool("dump", "", async |_: ToolContext, _: Value| Ok("key=sk-secret"));
+    let fails = tool("fails", "", async |_: ToolContext, _: Value| {
+        Err::<(), _>(ToolError::model("401 for sk-secret"))
+    });
+    let model = ScriptedModel::new([
+        Reply::new().call("a", "dump", "{}").call("b", "fails", "{}").finish(),
+        says("done"),
+    ]);
+    let agent = agent_of(&model).instructions("never say sk-secret").tool(dump).tool(fails);
+    let agent = agent.interceptor(interceptor!(Redact::new(without_secret)).inherited()).build().unwrap();
+    let ran = run(&agent, "mine is sk-secret").await;
+    let sent = format!("{:?}", model.requests());
+    assert!(
+        !sent.contains("sk-secret")
+            && sent.contains("mine is [secret]")
+            && sent.contains("never say [secret]")
+    );
+    let results: Vec<_> = ran.messages.iter().flat_map(|m| m.tool_results()).collect();
+    assert_eq!(results[0].content, "key=[secret]");
+    assert!(!format!("{results:?} {:?}", ran.events).replace("mine is sk-secret", "").contains("sk-secret"));
+    assert_eq!(ran.messages[0].text(), "mine is sk-secret", "the user's own words are the user's");
+    assert!(agent.plan().interceptors.iter().any(|layer| layer.name == "Redact" && !layer.gating));
+}
