@@ -132,7 +132,7 @@ fn rounds(messages: &[Arc<Message>], most: usize) -> Vec<Round> {
     let mut rounds = Vec::new();
     for message in messages.iter().rev() {
         match message.role {
-            Role::User if !matches!(message.origin, Origin::Hook(_)) => break,
+            Role::User if !matches!(message.origin, Origin::Hook(_) | Origin::Summary { .. }) => break,
             Role::Tool => results.extend(message.tool_results().map(|r| (r.call_id().as_str(), r))),
             Role::Assistant => {
                 let calls: Vec<_> = message.tool_calls().collect();

@@ -39,7 +39,8 @@ fn nudge(
         return Ok(());
     }
     let history = ctx.history().snapshot();
-    let is_users = |m: &Message| m.role == Role::User && !matches!(m.origin, Origin::Hook(_));
+    let is_users =
+        |m: &Message| m.role == Role::User && !matches!(m.origin, Origin::Hook(_) | Origin::Summary { .. });
     let turn = history.messages.iter().rev().take_while(|m| !is_users(m));
     let answers: Vec<_> = turn.filter(|m| m.role == Role::Assistant).collect();
     let is_used = answers.iter().any(|m| m.tool_calls().any(|call| call.name == tool));

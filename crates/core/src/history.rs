@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use crate::{CallId, Message, MessageId, Part, Role};
+use crate::{CallId, Message, MessageId, Origin, Part, Role};
 
 /// What a session's history looks like from inside a turn. All methods are short and synchronous.
 pub trait History: Send + Sync {
@@ -15,7 +15,18 @@ pub trait History: Send + Sync {
     /// [`HistoryError`] when the message is none a user or the system could say, or the turn is over.
     fn append(&self, message: Message) -> Result<u64, HistoryError>;
 
-    /// The messages at this moment. Cheap: the messages are shared.
+    /// Lets this message stand for all that came before, up to `through`, in what models are sent from now on. Nothing is
+    /// removed: what was said can be read, exported and forked as before. One step, or none: where the history is not at
+    /// `revision` any more, nothing is changed. Returns the revision after it.
+    ///
+    /// The message is one that [`append`](History::append) takes; its origin becomes [`Origin::Summary`].
+    ///
+    /// # Errors
+    /// [`HistoryError`]: the history was changed meanwhile, calls are open or an answer arrives, `through` is no message of it,
+    /// or stands between calls and their results.
+    fn collapse(&self, through: MessageId, summary: Message, revision: u64) -> Result<u64, HistoryError>;
+
+    /// The messages at this moment, whatever summaries stand for. Cheap: the messages are shared.
     fn snapshot(&self) -> HistorySnapshot;
 
     /// Counts changes; equal revisions mean equal histories.
@@ -47,6 +58,51 @@ pub enum HistoryError {
     /// The turn is over.
     #[error("the turn is over: its history is sealed")]
     Sealed,
+    /// Somebody else was quicker.
+    #[error("the history was changed meanwhile: it is at revision {found}, not {expected}")]
+    Changed {
+        /// The revision it was to be changed at.
+        expected: u64,
+        /// The revision it is at.
+        found: u64,
+    },
+    /// Calls have no result yet, or an answer arrives.
+    #[error("calls of the history are open, or an answer arrives")]
+    Open,
+    /// There is no such message.
+    #[error("the history has no message {0}")]
+    Unknown(MessageId),
+    /// The message stands between calls and their results.
+    #[error("message {through} stands between calls and their results: {fault}")]
+    Splits {
+        /// The message.
+        through: MessageId,
+        /// What would be wrong with the rest.
+        fault: HistoryFault,
+    },
+}
+
+/// What models are sent of a history: the last summary, and what came after the last message it stands for. A history without one
+/// is sent whole.
+pub fn view(messages: Vec<Arc<Message>>) -> Vec<Arc<Message>> {
+    let is_summary = |message: &Arc<Message>| matches!(message.origin, Origin::Summary { .. });
+    let Some(at) = messages.iter().rposition(is_summary) else { return messages };
+    let Origin::Summary { through } = messages[at].origin else { return messages };
+    let Some(last) = messages[..at].iter().position(|message| message.id == through) else { return messages };
+    let rest = messages[last + 1..].iter().filter(|message| !is_summary(message));
+    std::iter::once(&messages[at]).chain(rest).cloned().collect()
+}
+
+/// Whether a summary may stand for the messages up to this one.
+///
+/// # Errors
+/// [`HistoryError::Unknown`] and [`HistoryError::Splits`].
+pub fn collapsible(messages: &[Arc<Message>], through: MessageId) -> Result<(), HistoryError> {
+    let last =
+        messages.iter().position(|message| message.id == through).ok_or(HistoryError::Unknown(through))?;
+    let splits = |fault| HistoryError::Splits { through, fault };
+    check(messages[..=last].iter().map(|message| &**message)).map_err(splits)?;
+    check(messages[last + 1..].iter().map(|message| &**message)).map_err(splits)
 }
 
 /// Whether a message may be appended through [`History::append`].
@@ -189,6 +245,18 @@ impl History for MemoryHistory {
         Ok(inner.revision)
     }
 
+    fn collapse(&self, through: MessageId, summary: Message, revision: u64) -> Result<u64, HistoryError> {
+        appendable(&summary)?;
+        let mut inner = self.0.lock();
+        if inner.revision != revision {
+            return Err(HistoryError::Changed { expected: revision, found: inner.revision });
+        }
+        collapsible(&inner.messages, through)?;
+        inner.messages.push(Arc::new(summary.origin(Origin::Summary { through })));
+        inner.revision += 1;
+        Ok(inner.revision)
+    }
+
     fn snapshot(&self) -> HistorySnapshot {
         self.0.lock().clone()
     }
@@ -245,5 +313,30 @@ mod tests {
         }
         assert_eq!(h.revision(), 1);
         assert_eq!(h.append(message(Role::User, vec![image()])), Ok(2));
+    }
+
+    #[test]
+    fn a_summary_stands_for_what_it_says_and_nothing_is_removed() {
+        let h = MemoryHistory::new([user(), calls(&["a"]), answer("a"), user()].map(Arc::new).to_vec());
+        let ids: Vec<_> = h.snapshot().messages.iter().map(|m| m.id).collect();
+        let say = |text: &str| Message::user(Sources::default().id(), text);
+        assert!(matches!(h.collapse(ids[1], say("s"), 0), Err(HistoryError::Splits { .. })));
+        assert_eq!(h.collapse(ids[2], say("s"), 7), Err(HistoryError::Changed { expected: 7, found: 0 }));
+        let nobody = say("x").id;
+        assert_eq!(h.collapse(nobody, say("s"), 0), Err(HistoryError::Unknown(nobody)));
+        let all = h.snapshot().messages;
+        assert_eq!(view(all.clone()), all);
+        assert_eq!(h.collapse(ids[2], say("first"), 0), Ok(1));
+        h.append(say("more")).unwrap();
+        let texts = |h: &MemoryHistory| -> Vec<String> {
+            view(h.snapshot().messages).iter().map(|message| message.text()).collect()
+        };
+        assert_eq!(
+            (texts(&h), h.snapshot().messages.len()),
+            (vec!["first".into(), "hi".into(), "more".into()], 6)
+        );
+        // A later one stands for an earlier one as well.
+        assert_eq!(h.collapse(ids[3], say("second"), 2), Ok(3));
+        assert_eq!(texts(&h), ["second", "more"]);
     }
 }

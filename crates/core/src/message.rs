@@ -32,6 +32,11 @@ pub enum Origin {
     FollowUp,
     /// A hook, by name.
     Hook(String),
+    /// It stands for what came before, up to this message: see [`crate::History::collapse`].
+    Summary {
+        /// The last message it stands for.
+        through: MessageId,
+    },
 }
 
 impl Origin {

@@ -127,7 +127,9 @@ struct Unit<'a> {
 /// Whole turns before the last word of the user; single messages, and calls with their results, from there on. That word, and
 /// what came last, stay.
 fn units(messages: &[Arc<Message>]) -> Vec<Unit<'_>> {
-    let is_users = |m: &Arc<Message>| m.role == Role::User && !matches!(m.origin, Origin::Hook(_));
+    let is_users = |m: &Arc<Message>| {
+        m.role == Role::User && !matches!(m.origin, Origin::Hook(_) | Origin::Summary { .. })
+    };
     let last_word = messages.iter().rposition(is_users).unwrap_or(0);
     let mut units = Vec::new();
     let mut from = 0;

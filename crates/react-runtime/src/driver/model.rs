@@ -16,7 +16,7 @@ impl LegRt {
     pub(crate) fn build_request(&self) -> (LlmRequest, u64) {
         let history = self.ledger.read(Leg::history);
         let mut request = self.agent.request.clone();
-        request.messages = history.messages;
+        request.messages = history::view(history.messages);
         if let Some(answer) = &self.answer {
             request.output = Some(answer.output.clone());
         }

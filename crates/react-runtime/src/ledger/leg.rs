@@ -202,6 +202,21 @@ impl Leg {
         Ok(self.revision)
     }
 
+    /// A summary takes the place of what it stands for, if the history is as its author saw it.
+    pub(super) fn collapse(&mut self, summary: Message, revision: u64) -> Result<u64, HistoryError> {
+        if self.closed {
+            return Err(HistoryError::Sealed);
+        }
+        if self.batch.is_some() || self.stream.is_some() {
+            return Err(HistoryError::Open);
+        }
+        if self.revision != revision {
+            return Err(HistoryError::Changed { expected: revision, found: self.revision });
+        }
+        self.push(summary);
+        Ok(self.revision)
+    }
+
     pub(super) fn push(&mut self, message: Message) {
         self.messages.push(Arc::new(message));
         self.revision += 1;

@@ -17,7 +17,7 @@ use std::sync::{
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 use turnwright_core::{
-    CallId, History, HistoryError, HistorySnapshot, Message, MessageId, Sources, TurnId, history,
+    CallId, History, HistoryError, HistorySnapshot, Message, MessageId, Origin, Sources, TurnId, history,
 };
 use turnwright_hook::{DispatchLog, HookFailure, HookPoint};
 
@@ -144,6 +144,13 @@ impl History for Ledger {
     fn append(&self, message: Message) -> Result<u64, HistoryError> {
         history::appendable(&message)?;
         self.with(|leg| leg.append(message))
+    }
+
+    fn collapse(&self, through: MessageId, summary: Message, revision: u64) -> Result<u64, HistoryError> {
+        history::appendable(&summary)?;
+        // What is before `through` never changes: looked at without the lock of the commit.
+        history::collapsible(&self.read(Leg::history).messages, through)?;
+        self.with(|leg| leg.collapse(summary.origin(Origin::Summary { through }), revision))
     }
 
     fn snapshot(&self) -> HistorySnapshot {
