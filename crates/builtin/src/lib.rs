@@ -11,6 +11,7 @@ mod env_injection;
 mod length_guard;
 mod logging;
 mod loop_detection;
+pub mod memory;
 mod nudges;
 mod overflow;
 mod register;
