@@ -9,5 +9,6 @@ mod length_guard;
 mod logging;
 mod loop_detection;
 mod nudges;
+mod inbox_flush;
 mod support;
 mod todo;
