@@ -197,6 +197,7 @@ mod tests {
         let request = ApprovalRequest {
             call,
             source: "local".into(),
+            agent: None,
             digest,
             wants: turnwright::core::Wants::Approval,
             reason,

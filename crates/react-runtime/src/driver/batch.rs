@@ -237,7 +237,10 @@ impl LegRt {
         self.ledger.with(|leg| {
             let pending = leg.batch.iter().flat_map(|b| &b.calls).filter(|c| c.is_pending());
             let requests: Vec<ApprovalRequest> = pending
-                .map(|entry| {
+                .flat_map(|entry| {
+                    if !entry.asks.is_empty() {
+                        return entry.surfaced().collect();
+                    }
                     let call = asked_about(entry);
                     let call = &*call;
                     let tool = self.agent.tools.get(&call.name);
@@ -248,14 +251,15 @@ impl LegRt {
                         (Some(ToolDecision::Pending(reason)), _) => reason.clone(),
                         _ => String::new(),
                     };
-                    ApprovalRequest {
+                    vec![ApprovalRequest {
                         call: call.clone(),
                         source: tool.map(|t| t.definition.source.clone()).unwrap_or_default(),
+                        agent: None,
                         digest: self.digest(call),
                         wants,
                         reason,
                         expires_at: entry.expires_at,
-                    }
+                    }]
                 })
                 .collect();
             for request in &requests {

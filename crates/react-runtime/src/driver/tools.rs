@@ -68,7 +68,11 @@ impl Core<scope::ToolCall> for Executor<'_> {
             return Err(Exit::failed(ErrorKind::UnknownTool, message));
         };
         let ctx = match self.inner {
-            None => ToolContext::new(&rt.ctx, call.id.clone(), rt.ledger.clone(), &rt.agent),
+            None => {
+                let decided = rt.ledger.with(|leg| leg.batch_call(&call.id).map(|e| e.decided.clone()));
+                let decided = decided.unwrap_or_default();
+                ToolContext::new(&rt.ctx, call.id.clone(), rt.ledger.clone(), &rt.agent, decided)
+            }
             Some(inner) => inner.outer.inner(call.id.clone()),
         };
         let _fence = Fence(ctx.clone());
@@ -115,6 +119,15 @@ impl Core<scope::ToolCall> for Executor<'_> {
                 ToolErrorKind::Control(control) => return Err(Exit::Control(control)),
                 ToolErrorKind::Waits(wants) if self.inner.is_some() => {
                     refused_inside(&call, waits_for(&wants))
+                }
+                ToolErrorKind::Asks(_) if self.inner.is_some() => {
+                    refused_inside(&call, "waits for decisions about calls of another agent")
+                }
+                ToolErrorKind::Asks(requests) => {
+                    let words = "waits for decisions about calls of another agent";
+                    rt.ledger.with(|leg| leg.tool_forwards(&call.id, requests));
+                    let error = ErrorInfo::new(ErrorKind::ApprovalRequired, words);
+                    return Ok(ToolResult::synthetic(&call, Synthetic::Pending, error));
                 }
                 ToolErrorKind::Waits(wants) => {
                     let error = ErrorInfo::new(ErrorKind::ApprovalRequired, waits_for(&wants));

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use turnwright_core::{
-    CallId, ErrorInfo, ErrorKind, Message, Synthetic, Timestamp, ToolCall, ToolResult, Wants,
+    ApprovalRequest, CallId, ErrorInfo, ErrorKind, Message, Synthetic, Timestamp, ToolCall, ToolResult, Wants,
 };
 use turnwright_hook::ToolDecision;
 use turnwright_interceptor::builtin::ToolResultLimit;
@@ -78,6 +78,13 @@ impl Leg {
             entry.waits = Some(wants);
             // How long somebody had to approve of the call says nothing about this.
             entry.expires_at = None;
+        }
+    }
+
+    /// An agent that a call started asks. What was decided before is used up.
+    pub(crate) fn tool_forwards(&mut self, id: &CallId, requests: Vec<ApprovalRequest>) {
+        if let Some(entry) = self.batch_call(id) {
+            (entry.asks, entry.decided) = (requests, Vec::new());
         }
     }
 
