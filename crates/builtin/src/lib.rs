@@ -18,6 +18,8 @@ mod reminder;
 mod runtime_context;
 mod todo;
 mod todo_continuation;
+mod subagent;
+mod subagent_auto_send;
 
 pub use checkpoint::{Checkpoint, CheckpointStore, IterationCheckpoint, MemoryCheckpoints};
 pub use current_time::CurrentTime;
@@ -32,3 +34,5 @@ pub use reminder::{is_reminder, remind};
 pub use runtime_context::{RecordContext, RecordedCall, RuntimeContext, runtime_context};
 pub use todo::{MemoryTodos, TODO_READ, TODO_WRITE, Todo, TodoStatus, TodoStore, todo_tools};
 pub use todo_continuation::TodoContinuation;
+pub use subagent::{SubagentError, Subagents, SubagentsBuilder};
+pub use subagent_auto_send::SubagentAutoSend;

@@ -10,5 +10,6 @@ mod logging;
 mod loop_detection;
 mod nudges;
 mod inbox_flush;
+mod subagents;
 mod support;
 mod todo;

@@ -43,6 +43,14 @@ impl Parent {
         self
     }
 
+    /// The same for work that goes on when the call and its turn are over: it is cancelled with this token in place of the
+    /// call, and has its own agent's time only.
+    #[must_use]
+    pub fn detached(mut self, until: &CancelToken) -> Self {
+        (self.cancel, self.deadline) = (Some(until.clone()), None);
+        self
+    }
+
     pub(crate) fn until(&self) -> Option<Instant> {
         self.deadline
     }
