@@ -80,7 +80,8 @@ impl<'a> Report<'a> {
             line("issue", issue);
         }
         if let Some(output) = self.output {
-            line("output", &output.display().to_string());
+            // Whole, and as it is: it is to be opened.
+            let _ = writeln!(words, "output: {}", output.display());
         }
         let text = if self.text.is_empty() { "(none)".to_owned() } else { cut(self.text, chars) };
         let _ = write!(
@@ -158,6 +159,14 @@ mod tests {
         assert_eq!(cut(&long, 300).chars().count(), 300);
         assert!(cut(&long, 300).ends_with("[cut: 1000 characters in all]"));
         assert_eq!(cut("short", 300), "short");
+    }
+
+    #[test]
+    fn the_path_of_the_output_is_never_cut() {
+        let path = std::path::PathBuf::from(format!("a  b/{}", "x".repeat(500)));
+        let done = AgentResult::new("yes", StopReason::Completed);
+        let report = Report { output: Some(&path), ..Report::of(("reader", "ab", "cd"), &done, "yes") };
+        assert!(report.words(100).contains(&format!("output: {}\n", path.display())));
     }
 
     #[test]

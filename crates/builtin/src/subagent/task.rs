@@ -232,10 +232,13 @@ impl Run<'_> {
     /// Follows a leg to its end. What it does is shown at the parent.
     async fn watch(&self, mut handle: TurnHandle) -> LegOutcome {
         while let Some(event) = handle.next().await {
-            if let TurnEventKind::ToolCall(call) = event.kind {
-                // Refused when the call is over; then so is the leg.
-                let _ = self.ctx.progress(format!("{}: {}", self.task.agent, call.name));
-            }
+            let does = match event.kind {
+                TurnEventKind::IterationStarted { iteration, .. } => format!("iteration {iteration}"),
+                TurnEventKind::ToolCall(call) => call.name,
+                _ => continue,
+            };
+            // Refused when the call is over; then so is the leg.
+            let _ = self.ctx.progress(format!("{}: {does}", self.task.agent));
         }
         handle.outcome().await
     }
