@@ -109,6 +109,7 @@ pub struct SubagentsBuilder {
     mailbox: Arc<dyn Mailbox>,
     outputs: PathBuf,
     chars: usize,
+    detach: bool,
     agents: Vec<(String, AgentBuilder)>,
 }
 
@@ -143,7 +144,7 @@ impl Subagents {
         outputs: impl Into<PathBuf>,
     ) -> SubagentsBuilder {
         let (outputs, agents) = (outputs.into(), Vec::new());
-        SubagentsBuilder { store, mailbox, outputs, chars: Self::REPORT_CHARS, agents }
+        SubagentsBuilder { store, mailbox, outputs, chars: Self::REPORT_CHARS, detach: true, agents }
     }
 
     /// Shuts all of them down, as [`Agent::shutdown`], and says what became of whose turns. Shut the parent down first: the
@@ -185,6 +186,12 @@ impl SubagentsBuilder {
         self
     }
 
+    /// Offers no work in the background: for programs that end with the parent's turn.
+    pub fn without_detach(mut self) -> Self {
+        self.detach = false;
+        self
+    }
+
     /// Builds the parent, with the tool and the hooks it needs, and its subagents. The parent's [`InboxFlush`] is among them.
     ///
     /// # Errors
@@ -200,7 +207,7 @@ impl SubagentsBuilder {
             self.agents.iter().map(|(what_for, agent)| (agent.name().to_owned(), what_for.clone())).collect();
         let crew =
             Arc::new(Crew { mailbox: self.mailbox.clone(), chars: self.chars, agents: OnceLock::new() });
-        let tool = TaskTool { crew: crew.clone(), agents: names };
+        let tool = TaskTool { crew: crew.clone(), agents: names, detach: self.detach };
         let failed = |agent: &str| {
             let agent = agent.to_owned();
             |why| SubagentError::Build { agent, why }

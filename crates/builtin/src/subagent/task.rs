@@ -45,6 +45,8 @@ pub(crate) struct TaskTool {
     pub(crate) crew: Arc<Crew>,
     /// Names, and what each is for.
     pub(crate) agents: Vec<(String, String)>,
+    /// Whether there is work in the background.
+    pub(crate) detach: bool,
 }
 
 impl Tool for TaskTool {
@@ -53,6 +55,11 @@ impl Tool for TaskTool {
         let names: Vec<&str> = self.agents.iter().map(|(name, _)| name.as_str()).collect();
         if let Some(agent) = parameters.pointer_mut("/properties/agent").and_then(Value::as_object_mut) {
             agent.insert("enum".into(), json!(names));
+        }
+        if let Some(properties) = parameters.get_mut("properties").and_then(Value::as_object_mut)
+            && !self.detach
+        {
+            properties.remove("detach");
         }
         let mut description = String::from(
             "Has a subagent do something, and waits for its report. It works by itself and cannot ask you back; several \
@@ -82,6 +89,10 @@ impl Tool for TaskTool {
         })?;
         if task.prompt.trim().is_empty() {
             let message = "the prompt is empty: say what is to be done";
+            return Err(ToolError::info(ErrorInfo::new(ErrorKind::InvalidArguments, message)));
+        }
+        if task.detach && !self.detach {
+            let message = "nothing works in the background here: leave out \"detach\"";
             return Err(ToolError::info(ErrorInfo::new(ErrorKind::InvalidArguments, message)));
         }
         // Whatever tools it was given: a star has one middle.

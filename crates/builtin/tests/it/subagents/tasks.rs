@@ -112,6 +112,20 @@ async fn work_in_the_background_ends_with_the_run() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn where_nothing_works_in_the_background_it_is_not_offered_and_refused() {
+    let world = World::new();
+    let model = ScriptedModel::new([task("a", r#","detach":true"#), says("b")]);
+    let crew = world.crew().agent("", reader([says("x")])).without_detach();
+    let (agent, _) = crew.build(world.process(&model)).unwrap();
+    let session = open(&agent).await;
+    session.start("go").unwrap().result().await.unwrap();
+    let offered = &model.requests()[0].tools[0].parameters["properties"];
+    assert!(offered.get("detach").is_none() && offered.get("invocation").is_some(), "{offered}");
+    assert_eq!(results(&session)[0].error.as_ref().unwrap().kind, ErrorKind::InvalidArguments);
+    assert!(world.sessions().await.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
 async fn what_fits_no_subagent_and_no_invocation_of_ours_is_an_error_for_the_model() {
     let world = World::new();
     let (first, _) = world.pair([task("a", ""), says("done")], reader([says("one"), says("two")]));
