@@ -7,6 +7,7 @@
     reason = "tests fail by panicking, and the sweep prints what it covered"
 )]
 
+mod again;
 mod approvals;
 mod at_rest;
 mod batch;

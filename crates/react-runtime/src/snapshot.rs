@@ -131,6 +131,9 @@ pub struct BatchCall {
     /// What was decided about it. Its tool is entered again, with these.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub decided: Vec<Decision>,
+    /// It stopped with the turn in this leg.
+    #[serde(skip)]
+    pub(crate) stopped: bool,
     /// What it came to.
     pub result: Option<ToolResult>,
 }
@@ -152,6 +155,7 @@ impl BatchCall {
             recovered: None,
             asks: Vec::new(),
             decided: Vec::new(),
+            stopped: false,
             result: None,
         }
     }

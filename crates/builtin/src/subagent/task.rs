@@ -1,6 +1,6 @@
 //! The `task` tool: a parent has a subagent do something.
 
-use std::{fmt::Write, sync::Arc};
+use std::{fmt::Write, sync::Arc, time::Duration};
 
 use futures::StreamExt;
 use schemars::JsonSchema;
@@ -35,6 +35,9 @@ pub(crate) struct Task {
     #[serde(default)]
     pub(crate) detach: bool,
 }
+
+/// How often a call looks whether its turn is asked to stop, while its subagent says nothing.
+const LOOK: Duration = Duration::from_millis(250);
 
 impl Task {
     pub(crate) const NAME: &'static str = "task";
@@ -149,6 +152,9 @@ impl Run<'_> {
             }
             match self.watch(handle).await {
                 LegOutcome::Suspended { pending } => return Err(self.ask(pending)),
+                LegOutcome::Drained if self.ctx.turn().is_drain_requested() => {
+                    return Err(ToolError::stopped());
+                }
                 LegOutcome::Drained => {
                     let message = format!(
                         "{} was stopped before it was done. Call it again with invocation {invocation}",
@@ -240,18 +246,25 @@ impl Run<'_> {
         ToolError::asks(pending)
     }
 
-    /// Follows a leg to its end. What it does is shown at the parent.
+    /// Follows a leg to its end. What it does is shown at the parent, and it is asked to stop when the parent is.
     async fn watch(&self, mut handle: TurnHandle) -> LegOutcome {
-        while let Some(event) = handle.next().await {
-            let does = match event.kind {
-                TurnEventKind::IterationStarted { iteration, .. } => format!("iteration {iteration}"),
-                TurnEventKind::ToolCall(call) => call.name,
+        loop {
+            let event = match tokio::time::timeout(LOOK, handle.next()).await {
+                Ok(None) => return handle.outcome().await,
+                Ok(Some(event)) => Some(event.kind),
+                Err(_) => None,
+            };
+            if self.ctx.turn().is_drain_requested() {
+                handle.drain();
+            }
+            let does = match event {
+                Some(TurnEventKind::IterationStarted { iteration, .. }) => format!("iteration {iteration}"),
+                Some(TurnEventKind::ToolCall(call)) => call.name,
                 _ => continue,
             };
             // Refused when the call is over; then so is the leg.
             let _ = self.ctx.progress(format!("{}: {does}", self.task.agent));
         }
-        handle.outcome().await
     }
 
     /// The report as it was sent is the result; what is said here stands in for one that was not.

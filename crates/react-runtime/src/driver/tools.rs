@@ -120,6 +120,15 @@ impl Core<scope::ToolCall> for Executor<'_> {
                 ToolErrorKind::Waits(wants) if self.inner.is_some() => {
                     refused_inside(&call, waits_for(&wants))
                 }
+                ToolErrorKind::Stopped if self.inner.is_none() && rt.ctx.is_drain_requested() => {
+                    rt.ledger.with(|leg| leg.tool_stopped(&call.id));
+                    let error = ErrorInfo::new(ErrorKind::NotRun, "stopped with its turn");
+                    return Ok(ToolResult::synthetic(&call, Synthetic::Interrupted, error));
+                }
+                ToolErrorKind::Stopped => {
+                    let words = "the tool stopped half-way, though nobody asked the turn to stop";
+                    ToolResult::error(&call, ErrorInfo::new(ErrorKind::ToolFailed, words))
+                }
                 ToolErrorKind::Asks(_) if self.inner.is_some() => {
                     refused_inside(&call, "waits for decisions about calls of another agent")
                 }

@@ -88,6 +88,19 @@ impl Leg {
         }
     }
 
+    /// A call stopped with its turn, and is entered again when that goes on.
+    pub(crate) fn tool_stopped(&mut self, id: &CallId) {
+        if let Some(entry) = self.batch_call(id) {
+            entry.stopped = true;
+        }
+    }
+
+    /// Whether calls stopped with their turn. Asked once.
+    pub(crate) fn take_stopped(&mut self) -> bool {
+        let calls = self.batch.iter_mut().flat_map(|batch| &mut batch.calls);
+        calls.fold(false, |any, entry| std::mem::take(&mut entry.stopped) | any)
+    }
+
     /// A call of the batch failed, and the batch ends with the first failure: every call that is open is answered.
     pub(crate) fn siblings_failed(&mut self) {
         let open: Vec<_> = self.batch.iter().flat_map(|b| &b.calls).filter(|c| c.result.is_none()).collect();

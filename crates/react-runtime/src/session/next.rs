@@ -2,9 +2,7 @@
 
 use std::sync::Arc;
 
-use turnwright_core::{
-    CancelCause, Message, Timestamp, ToolResult, TurnState, Verdict, state::StateError,
-};
+use turnwright_core::{CancelCause, Message, Timestamp, ToolResult, TurnState, Verdict, state::StateError};
 use turnwright_hook::ToolDecision;
 
 use super::{

@@ -22,6 +22,8 @@ pub(crate) enum Kind {
     Waits(Wants),
     /// Agents that the call started ask.
     Asks(Vec<ApprovalRequest>),
+    /// The turn is asked to stop, and the call did.
+    Stopped,
 }
 
 impl ToolError {
@@ -61,6 +63,13 @@ impl ToolError {
             true => Self::model("waits for decisions, and names none"),
             false => Self(Kind::Asks(requests)),
         }
+    }
+
+    /// The turn is asked to stop at its next step boundary ([`turnwright_core::TurnContext::is_drain_requested`]), and the call
+    /// has stopped on its way: for long work that can be taken up again. The turn stops with the call open, and the tool is
+    /// entered again when it goes on. Where nobody asked the turn to stop it is an error for the model.
+    pub fn stopped() -> Self {
+        Self(Kind::Stopped)
     }
 
     /// An error that ends the turn as failed: for faults the model can do nothing about.

@@ -279,3 +279,27 @@ async fn one_in_the_background_says_that_it_waits_and_a_call_that_goes_on_asks()
     session.start("and?").unwrap().result().await;
     assert!(reminders(&session).iter().any(|r| r.contains("\nso\n")), "that one's report is mail");
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_parent_that_is_asked_to_stop_stops_with_its_subagent_and_both_go_on() {
+    let (world, ran) = (World::new(), Ran::default());
+    let looks = || Reply::new().wait(Duration::from_secs(10)).call("l", "look", "{}").finish();
+    let models = Models::new([looks(), looks(), says("so")]);
+    let (agent, subagents) = models.process(&world, &ran);
+    let session = open(&agent).await;
+    session.start("go").unwrap().detach();
+    tokio::time::sleep(Duration::from_secs(15)).await;
+    // In the middle of the subagent's second call of its model.
+    let report = agent.shutdown(Duration::from_secs(60)).await;
+    assert_eq!((report.parked, report.interrupted), (1, 0), "{report:?}");
+    assert!(session.is_parked() && !session.is_interrupted() && world.mail().await.is_empty());
+    drop((session, agent, subagents));
+    let (agent, subagents) = models.process(&world, &ran);
+    let session = open(&agent).await;
+    assert_eq!(session.resume().unwrap().result().await.unwrap().content, "done");
+    let report = results(&session).remove(0).content;
+    assert_eq!(head(&report, "status"), "completed");
+    let child = world.sessions().await.remove(0);
+    let child = subagents.agent("reader").unwrap().open_session(child).await.unwrap();
+    assert_eq!(results(&child).len(), 2, "nothing ran twice");
+}
