@@ -28,6 +28,7 @@ mod rows;
 mod steering;
 mod stored;
 mod streams;
+mod subagents;
 mod support;
 mod sweep;
 mod threads;
