@@ -192,7 +192,8 @@ impl SubagentsBuilder {
         self
     }
 
-    /// Builds the parent, with the tool and the hooks it needs, and its subagents. The parent's [`InboxFlush`] is among them.
+    /// Builds the parent, with the tool and the hooks it needs, and its subagents. An [`InboxFlush`]
+    /// is among them, unless the parent has a hook of that name already.
     ///
     /// # Errors
     /// [`SubagentError`] naming the agent and what is wrong with it.
@@ -213,9 +214,13 @@ impl SubagentsBuilder {
             |why| SubagentError::Build { agent, why }
         };
         let name = parent.name().to_owned();
+        // One that was declared wins.
+        let parent = match parent.has_hook("inbox_flush") {
+            true => parent,
+            false => parent.hook(InboxFlush::new(self.mailbox.clone())),
+        };
         let parent = parent
             .tool(tool)
-            .hook(hook!(InboxFlush::new(self.mailbox.clone())).name("inbox_flush"))
             .hook(hook!(SubagentEnd { crew: crew.clone() }).name("subagent_end"))
             .build()
             .map_err(failed(&name))?;
@@ -232,7 +237,7 @@ impl SubagentsBuilder {
             let built = agent
                 .inherit(&parent)
                 .store(self.store.clone())
-                .hook(hook!(send).name("subagent_auto_send"))
+                .hook(send)
                 .hook(hook!(waits).name("subagent_waits"))
                 .build()
                 .map_err(failed(&name))?;

@@ -11,7 +11,6 @@ use std::{
 use turnwright_builtin::InboxFlush;
 use turnwright_control::Wakeup;
 use turnwright_core::{BoxFuture, CallId, CancelCause, SessionId};
-use turnwright_hook::hook;
 use turnwright_react_runtime::{
     Agent, Session,
     mailbox::{Mail, MailKind, Mailbox, MemoryMailbox},
@@ -52,7 +51,7 @@ async fn waits(mailbox: &dyn Mailbox, name: &str) -> (bool, bool) {
 fn flushed(mailbox: &Arc<MemoryMailbox>, replies: impl IntoIterator<Item = Reply>) -> Agent {
     agent(replies)
         .tool(tool("look", "", async |_ctx, (): ()| Ok("seen: m")))
-        .hook(hook!(InboxFlush::new(mailbox.clone())))
+        .hook(InboxFlush::new(mailbox.clone()))
         .build()
         .unwrap()
 }
@@ -164,11 +163,8 @@ async fn mail_that_could_not_be_stored_is_given_back() {
         let mailbox = mailbox();
         message(&*mailbox, "m").await;
         let store = Arc::new(Failing { inner: MemoryStore::new(), works: AtomicUsize::new(works) });
-        let agent = agent([says("a")])
-            .hook(hook!(InboxFlush::new(mailbox.clone())))
-            .store(store.clone())
-            .build()
-            .unwrap();
+        let agent =
+            agent([says("a")]).hook(InboxFlush::new(mailbox.clone())).store(store.clone()).build().unwrap();
         let session = agent.open_session(id()).await.unwrap();
         let result = session.start("hi").unwrap().result().await.unwrap();
         assert!(result.error.is_some());

@@ -91,6 +91,25 @@ async fn a_turn_that_no_call_began_has_nobody_to_report_to() {
     );
 }
 
+#[test]
+fn the_parent_and_its_subagents_have_the_hooks_and_a_declared_flush_wins() {
+    let world = World::new();
+    let names = |agent: &turnwright_react_runtime::Agent| {
+        agent.plan().hooks.iter().map(|hook| hook.name.clone()).collect::<std::collections::BTreeSet<_>>()
+    };
+    let (agent, subagents) = world.pair([], reader([]));
+    assert!(names(&agent).is_superset(&["inbox_flush".into(), "subagent_end".into()].into()));
+    let child = names(subagents.agent("reader").unwrap());
+    assert!(
+        child.is_superset(&["subagent_auto_send".into(), "subagent_waits".into()].into())
+            && !child.contains("inbox_flush")
+    );
+    let declared = world.parent([]).hook(turnwright_builtin::InboxFlush::new(Arc::new(MemoryMailbox::new())));
+    let (agent, _) = world.crew().agent("", reader([])).build(declared).unwrap();
+    let flushes = agent.plan().hooks.iter().filter(|h| h.name == "inbox_flush").count();
+    assert_eq!(flushes, 1);
+}
+
 #[tokio::test(start_paused = true)]
 async fn fault_m7_two_parents_know_nothing_of_each_others_subagents() {
     let world = World::new();
