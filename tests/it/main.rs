@@ -7,6 +7,7 @@
     reason = "tests fail by panicking, and the sweep prints what it covered"
 )]
 
+mod again;
 mod approvals;
 mod at_rest;
 mod batch;
@@ -28,6 +29,7 @@ mod rows;
 mod steering;
 mod stored;
 mod streams;
+mod subagents;
 mod support;
 mod sweep;
 mod threads;

@@ -302,6 +302,7 @@ fn decisions_are_words_too_and_other_words_are_none() {
         ApprovalRequest {
             call,
             source: "local".into(),
+            agent: None,
             digest,
             wants: Wants::Approval,
             reason: String::new(),

@@ -6,8 +6,8 @@ use turnwright_hook::{HookSpec, hook};
 use turnwright_react_runtime::AgentBuilder;
 
 use crate::{
-    Checkpoint, CurrentTime, EnvInjection, LengthGuard, Logging, LoopDetection, RecordContext,
-    TaskDelegationNudge, TodoContinuation, TodoPlanningNudge, TodoStore,
+    Checkpoint, CurrentTime, EnvInjection, InboxFlush, LengthGuard, Logging, LoopDetection, RecordContext,
+    SubagentAutoSend, TaskDelegationNudge, TodoContinuation, TodoPlanningNudge, TodoStore,
 };
 
 macro_rules! named {
@@ -26,10 +26,12 @@ named! {
     Checkpoint, "checkpoint";
     CurrentTime, "current_time";
     EnvInjection, "env_injection";
+    InboxFlush, "inbox_flush";
     LengthGuard, "length_guard";
     Logging, "logging";
     LoopDetection, "loop_detection";
     RecordContext, "runtime_context";
+    SubagentAutoSend, "subagent_auto_send";
     TaskDelegationNudge, "task_delegation_nudge";
     TodoContinuation, "todo_continuation", -1000;
     TodoPlanningNudge, "todo_planning_nudge";

@@ -22,6 +22,7 @@ use crate::{
     config::Config,
     kept, provider,
     refusal::Refusal,
+    subagents,
     tape::Tape,
     tools::{self, Workspace},
 };
@@ -38,9 +39,9 @@ pub(crate) fn build(
     tape: &Tape,
     store: Option<&SqliteStore>,
 ) -> Result<Agent, Refusal> {
-    let models = fallbacks(args, config, tape)?;
-    let agent = builder(args, config, provider::model(args, tape)?, models)?;
-    finish(kept::keep(agent, store))
+    let (model, fallbacks) = (provider::model(args, tape)?, fallbacks(args, config, tape)?);
+    let agent = builder(args, config, model.clone(), fallbacks.clone())?;
+    subagents::build(kept::keep(agent, store), (args, config), (model, fallbacks), store)
 }
 
 /// What is wrong with a configuration that only the machine knows.
@@ -60,12 +61,6 @@ pub(crate) fn builder(
     let asks = approval::asked_about(&args.allow, config)?;
     let workspace = workspace(args)?;
     let policies = policies(&asks, config, &args.tool_root)?;
-    let usual = Limits::default();
-    let limits = Limits {
-        iterations: args.max_iterations,
-        attempts: config.count("limits.attempts").unwrap_or(usual.attempts),
-        ..usual
-    };
     let budget = BudgetLimits {
         tokens: args.budget_tokens,
         cost_micros: args.budget_cost,
@@ -75,7 +70,7 @@ pub(crate) fn builder(
     };
     let mut agent = Agent::builder("turnwright", model)
         .instructions(config.text("agent.instructions").unwrap_or(INSTRUCTIONS))
-        .limits(limits)
+        .limits(limits(args, config))
         .budget(budget)
         .gate(policies);
     if let Some(deadline) = args.deadline {
@@ -95,10 +90,20 @@ pub(crate) fn builder(
     if config.text("approvals.on_denial") == Some("cancel_turn") {
         agent = agent.on_denial(OnDenial::CancelTurn);
     }
-    if !fallbacks.is_empty() {
-        agent = agent.interceptor(interceptor!(Fallback::new(fallbacks)));
-    }
-    Ok(with_gated_tools(with_tools(layers(agent, config), &workspace), &workspace))
+    let agent = layers(with_fallbacks(agent, fallbacks), config);
+    Ok(with_gated_tools(with_tools(agent, &workspace), &workspace))
+}
+
+/// Asks these models when one fails.
+pub(crate) fn with_fallbacks(agent: AgentBuilder, models: Vec<ModelHandle>) -> AgentBuilder {
+    if models.is_empty() { agent } else { agent.interceptor(interceptor!(Fallback::new(models))) }
+}
+
+/// Limits of a turn.
+pub(crate) fn limits(args: &AgentArgs, config: &Config) -> Limits {
+    let usual = Limits::default();
+    let attempts = config.count("limits.attempts").unwrap_or(usual.attempts);
+    Limits { iterations: args.max_iterations, attempts, ..usual }
 }
 
 /// Who is asked about what: tools that never run come last, since nothing else counts for them.
@@ -149,7 +154,7 @@ pub(crate) fn fallbacks(args: &AgentArgs, config: &Config, tape: &Tape) -> Resul
 
 /// The layers the configuration names: a cache outermost, then the breaker, so that a call counts once however often it is
 /// repeated, and none is repeated while the circuit is open; then what repeats, then what holds back.
-fn layers(agent: AgentBuilder, config: &Config) -> AgentBuilder {
+pub(crate) fn layers(agent: AgentBuilder, config: &Config) -> AgentBuilder {
     let at_least_one = |name: &str| config.count(name).and_then(NonZeroU32::new);
     let mut agent = agent;
     if let Some(entries) = at_least_one("interceptors.cache.entries") {

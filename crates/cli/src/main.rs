@@ -20,6 +20,7 @@ mod resume;
 mod run;
 mod sessions;
 mod signals;
+mod subagents;
 mod tape;
 mod tools;
 mod view;

@@ -6,8 +6,8 @@ use serde::Serialize;
 use turnwright::{ChatClient, ModelHandle, Plan};
 
 use crate::{
-    Global, Refusal, agent, approval, args::AgentArgs, config::Config, output, provider, tape::Tape,
-    view::printable,
+    Global, Refusal, agent, approval, args::AgentArgs, config::Config, output, provider, subagents,
+    tape::Tape, view::printable,
 };
 
 /// What stands in place of a model.
@@ -34,7 +34,8 @@ pub(crate) fn show(global: &Global, args: &AgentArgs, config: &Config) -> Result
         true => (provider::model(args, &Tape::Live)?, agent::fallbacks(args, config, &Tape::Live)?),
         false => (nobody()?, Vec::new()),
     };
-    let mut plan = agent::finish(agent::builder(args, config, model, fallbacks)?)?.plan();
+    let agent = agent::builder(args, config, model.clone(), fallbacks.clone())?;
+    let mut plan = subagents::build(agent, (args, config), (model, fallbacks), None)?.plan();
     if !is_configured {
         plan.model = NO_MODEL.into();
     }

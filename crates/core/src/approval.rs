@@ -92,6 +92,9 @@ pub struct ApprovalRequest {
     pub source: String,
     /// What the decision will cover.
     pub digest: CallDigest,
+    /// The agent that asks, where it is not the turn's own but one that a call of it started.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent: Option<String>,
     /// What is waited for.
     #[serde(default, skip_serializing_if = "Wants::is_approval")]
     pub wants: Wants,
@@ -352,6 +355,7 @@ mod tests {
                 digest: CallDigest::of("local", &call),
                 call,
                 source: "local".into(),
+                agent: None,
                 wants: Wants::Approval,
                 reason: "writes".into(),
                 expires_at: None,

@@ -6,9 +6,22 @@ use std::sync::{
 };
 
 use crate::{
-    Budget, CancelToken, History, MemoryHistory, RunId, SessionId, Sources, Timestamp, TurnId, TurnState,
-    clock::Instant,
+    Budget, CallId, CancelToken, History, MemoryHistory, RunId, SessionId, Sources, Timestamp, TurnId,
+    TurnState, clock::Instant,
 };
+
+/// The call that a turn is a part of: one of another agent's turn, which started this one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ParentCall {
+    /// The session of that turn.
+    pub session: SessionId,
+    /// Its run.
+    pub run: RunId,
+    /// That turn.
+    pub turn: TurnId,
+    /// The call.
+    pub call: CallId,
+}
 
 /// A cheap, shared handle to one leg of one turn. Clones are the same context.
 #[derive(Clone)]
@@ -25,6 +38,7 @@ struct Inner {
     started_at: Timestamp,
     deadline: Option<Instant>,
     budget: Option<Budget>,
+    parent: Option<ParentCall>,
     sources: Sources,
     state: TurnState,
     history: Arc<dyn History>,
@@ -47,6 +61,7 @@ impl TurnContext {
             started_at: None,
             deadline: None,
             budget: None,
+            parent: None,
             sources: Sources::default(),
             state: TurnState::new(),
             history: None,
@@ -102,6 +117,12 @@ impl TurnContext {
     /// What the turn may use, if that is limited: for tools that start other agents, and to look at.
     pub fn budget(&self) -> Option<&Budget> {
         self.0.budget.as_ref()
+    }
+
+    /// The call that started this leg, if one did: for traces, and for whoever must know whether the turn is a subagent's.
+    /// It is the leg's: one that nobody's call resumed has none.
+    pub fn parent(&self) -> Option<&ParentCall> {
+        self.0.parent.as_ref()
     }
 
     /// Time, ids and randomness.
@@ -168,6 +189,7 @@ pub struct TurnContextBuilder {
     started_at: Option<Timestamp>,
     deadline: Option<Instant>,
     budget: Option<Budget>,
+    parent: Option<ParentCall>,
     sources: Sources,
     state: TurnState,
     history: Option<Arc<dyn History>>,
@@ -211,6 +233,12 @@ impl TurnContextBuilder {
         self
     }
 
+    /// The call that started it.
+    pub fn parent(mut self, parent: Option<ParentCall>) -> Self {
+        self.parent = parent;
+        self
+    }
+
     /// When the turn must be over.
     pub fn deadline(mut self, deadline: Option<Instant>) -> Self {
         self.deadline = deadline;
@@ -248,6 +276,7 @@ impl TurnContextBuilder {
             started_at: self.started_at.unwrap_or_else(|| self.sources.clock.now()),
             deadline: self.deadline,
             budget: self.budget,
+            parent: self.parent,
             sources: self.sources,
             state: self.state,
             history: self.history.unwrap_or_else(|| Arc::new(MemoryHistory::default())),

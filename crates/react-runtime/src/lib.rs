@@ -4,6 +4,7 @@
 //! - [`Session`]: a conversation. [`Session::start`] runs a turn and returns its [`TurnHandle`]: a stream of
 //!   [`TurnEvent`]s, the result, and control.
 //! - [`input`]: the door for messages: commands, busy modes, duplicates.
+//! - [`mailbox`]: mail between agents, delivered at least once.
 //! - [`Agent::run_typed`], [`generate`]: answers as values of a Rust type.
 //! - [`tool`]: tools from typed async functions.
 //! - [`approval`]: tiers, path-aware policies and rules that remember: a gate made of parts.
@@ -22,6 +23,7 @@ pub mod gate;
 pub mod input;
 mod ledger;
 pub mod machine;
+pub mod mailbox;
 mod plan;
 mod queue;
 mod session;

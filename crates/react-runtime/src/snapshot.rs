@@ -7,8 +7,9 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use turnwright_core::{
-    ApprovalTransaction, BudgetUsed, CallDigest, Message, RunId, SessionId, Timestamp, TokenUsage, ToolCall,
-    ToolDefinition, ToolResult, TurnId, Wants, state::StoredState,
+    ApprovalRequest, ApprovalTransaction, BudgetUsed, CallDigest, CallId, Decision, Message, RunId,
+    SessionId, Timestamp, TokenUsage, ToolCall, ToolDefinition, ToolResult, TurnId, Wants,
+    state::StoredState,
 };
 use turnwright_hook::ToolDecision;
 
@@ -124,6 +125,15 @@ pub struct BatchCall {
     /// what its core answers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recovered: Option<ToolResult>,
+    /// What agents that it started ask, if it waits for that; each call by the id it has there.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub asks: Vec<ApprovalRequest>,
+    /// What was decided about it. Its tool is entered again, with these.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub decided: Vec<Decision>,
+    /// It stopped with the turn in this leg.
+    #[serde(skip)]
+    pub(crate) stopped: bool,
     /// What it came to.
     pub result: Option<ToolResult>,
 }
@@ -143,6 +153,9 @@ impl BatchCall {
             ran_with: None,
             waits: None,
             recovered: None,
+            asks: Vec::new(),
+            decided: Vec::new(),
+            stopped: false,
             result: None,
         }
     }
@@ -154,6 +167,23 @@ impl BatchCall {
 
     /// Whether it waits for somebody outside: a decision, an answer, a result.
     pub fn is_pending(&self) -> bool {
-        self.is_open() && (self.waits.is_some() || matches!(self.decision, Some(ToolDecision::Pending(_))))
+        self.is_open()
+            && (self.waits.is_some()
+                || !self.asks.is_empty()
+                || matches!(self.decision, Some(ToolDecision::Pending(_))))
+    }
+
+    /// The id by which the turn knows a call that is asked about through this one.
+    pub(crate) fn surfaced_id(&self, below: &CallId) -> CallId {
+        format!("{}/{below}", self.call.id).into()
+    }
+
+    /// What is asked through it, as the turn asks it.
+    pub(crate) fn surfaced(&self) -> impl Iterator<Item = ApprovalRequest> {
+        self.asks.iter().map(|request| {
+            let mut request = request.clone();
+            request.call.id = self.surfaced_id(&request.call.id);
+            request
+        })
     }
 }

@@ -4,7 +4,10 @@ use rusqlite::Connection;
 use serde::Serialize;
 use turnwright_control::{ControlCommand, Fate};
 use turnwright_core::{ApprovalRequest, Message, SessionId, history};
-use turnwright_react_runtime::store::{JournalRecord, RecordedEvent, StoreError};
+use turnwright_react_runtime::{
+    mailbox::Mail,
+    store::{JournalRecord, RecordedEvent, StoreError},
+};
 
 use crate::{read, write::sql};
 
@@ -66,6 +69,13 @@ pub(crate) fn check(db: &Connection) -> Result<CheckReport, StoreError> {
         "SELECT id, 'rules', rules FROM sessions WHERE rules IS NOT NULL",
         "sessions",
         |text| read::rules(text).map(drop),
+    )?;
+    texts(
+        db,
+        &mut report,
+        "SELECT session, number, body FROM mail WHERE body IS NOT NULL",
+        "mail",
+        |text| serde_json::from_str::<Mail>(text).map(drop),
     )?;
     sessions(db, &mut report)?;
     Ok(report)

@@ -1,10 +1,11 @@
-//! Sessions in SQLite: history, open turns, journals, approvals, commands, leases and events, in one file that several
+//! Sessions in SQLite: history, open turns, journals, approvals, commands, mail, leases and events, in one file that several
 //! processes of one machine may share.
 //!
 //! - [`SqliteStore`]: a [`SessionStore`](turnwright_react_runtime::store::SessionStore); [`SqliteStore::open`] makes the
 //!   file and brings it up to date.
 //! - [`SqliteChannel`]: a [`ControlChannel`](turnwright_control::ControlChannel) in the same file, so that a command reaches
 //!   the process that runs its session.
+//! - [`SqliteMailbox`]: a [`Mailbox`](turnwright_react_runtime::mailbox::Mailbox) in the same file.
 //! - [`Retention`], [`SqliteStore::sweep`]: what is forgotten, and when.
 //! - [`SqliteStore::check`]: what of a file cannot be read.
 //!
@@ -18,6 +19,7 @@ mod channel;
 mod check;
 mod commands;
 mod error;
+mod mail;
 mod owner;
 mod poll;
 mod read;
@@ -31,6 +33,7 @@ pub use channel::SqliteChannel;
 pub use check::{CheckReport, Fault};
 pub use commands::AuditRow;
 pub use error::OpenError;
+pub use mail::SqliteMailbox;
 pub use read::ApprovalRow;
 pub use retention::{Retention, Swept};
 pub use sqlite::{SqliteOptions, SqliteStore, Synchronous};
@@ -39,4 +42,5 @@ const _: fn() = || {
     fn shared<T: Send + Sync + 'static>() {}
     shared::<SqliteStore>();
     shared::<SqliteChannel>();
+    shared::<SqliteMailbox>();
 };

@@ -44,12 +44,11 @@ pub(crate) fn sweep(tx: &Transaction<'_>, keep: &Retention, now: &Now) -> Result
     let mut swept = Swept::default();
     if let Some(age) = keep.idle_sessions {
         // A lease that lasts is a leg that has just begun or is just over.
-        swept.sessions = tx
-            .execute(
-                "DELETE FROM sessions WHERE snapshot IS NULL AND updated_at < ?1 AND (until IS NULL OR until < ?2)",
-                params![before(age), now.ms()],
-            )
-            .map_err(sql)?;
+        let idle =
+            "FROM sessions WHERE snapshot IS NULL AND updated_at < ?1 AND (until IS NULL OR until < ?2)";
+        let times = params![before(age), now.ms()];
+        tx.execute(&format!("DELETE FROM mail WHERE session IN (SELECT id {idle})"), times).map_err(sql)?;
+        swept.sessions = tx.execute(&format!("DELETE {idle}"), times).map_err(sql)?;
     }
     swept.events = tx
         .execute(

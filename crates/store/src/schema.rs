@@ -9,7 +9,7 @@ use crate::error::store_error;
 const APPLICATION: i32 = 0x7475_726e;
 
 /// One step a version; the last one's number is the version of today. Steps that were released never change.
-const STEPS: [&str; 2] = [V1, V2];
+const STEPS: [&str; 3] = [V1, V2, V3];
 
 pub(crate) const VERSION: u32 = STEPS.len() as u32;
 
@@ -90,6 +90,26 @@ CREATE INDEX commands_keys ON commands (session, key) WHERE key IS NOT NULL;
 
 /// Tools that somebody allowed for a session.
 const V2: &str = "ALTER TABLE sessions ADD COLUMN rules TEXT;";
+
+/// Mail between agents. What was acknowledged has no body any more, and its id is remembered.
+const V3: &str = "
+INSERT INTO counters VALUES ('claim', 0);
+
+CREATE TABLE mail (
+  number INTEGER PRIMARY KEY AUTOINCREMENT,
+  session TEXT NOT NULL,
+  id TEXT NOT NULL,
+  body TEXT,
+  posted_at INTEGER NOT NULL,
+  times INTEGER NOT NULL,
+  claim INTEGER,
+  owner TEXT,
+  until INTEGER,
+  acknowledged_at INTEGER,
+  UNIQUE (session, id)
+) STRICT;
+CREATE INDEX mail_waiting ON mail (session, number) WHERE body IS NOT NULL;
+";
 
 /// Brings a file up to date. One that is newer, or not ours, is not touched.
 pub(crate) fn migrate(connection: &mut Connection) -> Result<(), StoreError> {

@@ -17,7 +17,7 @@ use turnwright_react_runtime::store::{
 };
 
 use crate::{
-    ApprovalRow, CheckReport, OpenError, Retention, SqliteChannel, Swept, check,
+    ApprovalRow, CheckReport, OpenError, Retention, SqliteChannel, SqliteMailbox, Swept, check,
     error::store_error,
     owner::Owner,
     poll::{Poller, Watchers},
@@ -120,6 +120,11 @@ impl SqliteStore {
             *known = Arc::downgrade(&channel);
             channel
         })
+    }
+
+    /// The mailbox in the same file. It is a clone of the store in what [`SqliteStore::close`] says.
+    pub fn mailbox(&self) -> SqliteMailbox {
+        SqliteMailbox(self.0.clone())
     }
 
     /// Forgets what is too old or too much, as the options say. Sessions with an open turn stay.
@@ -268,7 +273,7 @@ impl Shared {
     }
 
     /// Makes a change of a session, and wakes whoever watches it.
-    async fn change<T: Send + 'static>(
+    pub(crate) async fn change<T: Send + 'static>(
         &self,
         session: SessionId,
         change: impl FnOnce(&rusqlite::Transaction<'_>, &Now) -> Result<T, StoreError> + Send + 'static,

@@ -30,7 +30,7 @@ impl Now {
         self.time.as_millisecond()
     }
 
-    fn after(&self, ttl: Duration) -> i64 {
+    pub(crate) fn after(&self, ttl: Duration) -> i64 {
         self.ms().saturating_add(i64::try_from(ttl.as_millis()).unwrap_or(i64::MAX))
     }
 }
@@ -351,6 +351,7 @@ pub(crate) fn delete(tx: &Transaction<'_>, session: &SessionId, now: &Now) -> Re
         return Err(before.lease.held(session));
     }
     tx.execute("DELETE FROM sessions WHERE id = ?1", [session.as_str()]).map_err(sql)?;
+    crate::mail::forget(tx, session)?;
     crate::commands::forget(tx, session, now.ms())
 }
 

@@ -1,4 +1,4 @@
-//! What every store of sessions and every control channel must do, as suites that their authors run.
+//! What every store of sessions, every control channel and every mailbox must do, as suites that their authors run.
 //!
 //! ```
 //! # use std::sync::Arc;
@@ -11,10 +11,12 @@
 //! ```
 
 mod channel;
+mod mailbox;
 mod model;
 mod session;
 
 pub use channel::{MakeChannel, channel_conformance};
+pub use mailbox::{MakeMailbox, mailbox_conformance};
 pub use session::{MakeStore, store_conformance};
 
 /// The promise that was broken, and what was found in its place.

@@ -344,6 +344,7 @@ pages! {
     "docs/guide/control.md" GuideControl,
     "docs/guide/durability.md" GuideDurability,
     "docs/guide/products.md" GuideProducts,
+    "docs/guide/subagents.md" GuideSubagents,
     "docs/guide/testing.md" GuideTesting,
     "docs/guide/ladder.md" GuideLadder,
 }

@@ -6,7 +6,8 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use tokio::task::yield_now;
 use turnwright_core::{
-    BoxFuture, ErrorKind, IterationEnd, LegOutcome, Part, ToolCall, ToolDefinition, ToolResult, TurnContext,
+    ApprovalRequest, BoxFuture, CallDigest, ErrorKind, IterationEnd, LegOutcome, Part, ToolCall,
+    ToolDefinition, ToolResult, TurnContext, Wants,
 };
 use turnwright_interceptor::{Around, Exit, Next, scope};
 use turnwright_llm_stream::{LlmRequest, LlmResponse};
@@ -33,7 +34,7 @@ pub(super) fn work_tool(
     impl Fn(ToolContext, Args) -> BoxFuture<'static, Result<String, ToolError>> + Send + Sync,
     Args,
 > {
-    tool(name, "Works in steps", move |_ctx, args: Args| {
+    tool(name, "Works in steps", move |ctx: ToolContext, args: Args| {
         Box::pin(async move {
             let _body = Body::begin();
             note(|leg| leg.tools += 1);
@@ -42,11 +43,31 @@ pub(super) fn work_tool(
             }
             match scenario {
                 Scenario::ToolPanics if args.n == 1 => panic!("tool"),
+                Scenario::AsksForOthers if args.n == 1 && ctx.decisions().is_empty() => {
+                    Err(ToolError::asks(vec![others_question()]))
+                }
+                Scenario::StopsWithTurn if args.n == 1 && ctx.turn().leg() == 1 => {
+                    ctx.turn().request_drain();
+                    Err(ToolError::stopped())
+                }
                 Scenario::ToolFails => Err(ToolError::model("bad input")),
                 _ => Ok(format!("result {}", args.n)),
             }
         }) as BoxFuture<'static, _>
     })
+}
+
+fn others_question() -> ApprovalRequest {
+    let call = ToolCall::new("x", "write", "{}");
+    ApprovalRequest {
+        digest: CallDigest::of("local", &call),
+        call,
+        source: "local".into(),
+        agent: Some("other".into()),
+        wants: Wants::Approval,
+        reason: "writes".into(),
+        expires_at: None,
+    }
 }
 
 pub(super) struct SweepGate(pub(super) Scenario);

@@ -41,6 +41,10 @@ pub(super) enum Scenario {
     SuspendsInPart,
     SuspendsThenDrains,
     RewriteAsks,
+    /// A tool asks what an agent asks that it started, and is entered again.
+    AsksForOthers,
+    /// A tool stops with its turn, and is entered again.
+    StopsWithTurn,
     Drained,
     Continues,
     /// An answer of a form by a tool, too early at first, then wrong and told so.
@@ -55,7 +59,7 @@ struct Number {
 }
 
 impl Scenario {
-    pub(super) const ALL: [Self; 23] = [
+    pub(super) const ALL: [Self; 25] = [
         Self::Plain,
         Self::ToolFails,
         Self::ToolPanics,
@@ -76,6 +80,8 @@ impl Scenario {
         Self::SuspendsInPart,
         Self::SuspendsThenDrains,
         Self::RewriteAsks,
+        Self::AsksForOthers,
+        Self::StopsWithTurn,
         Self::Drained,
         Self::Continues,
         Self::Typed,

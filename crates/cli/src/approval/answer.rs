@@ -74,6 +74,7 @@ mod tests {
         ApprovalRequest {
             call,
             source: "local".into(),
+            agent: None,
             digest,
             wants: turnwright::core::Wants::Approval,
             reason: "asks".into(),

@@ -55,11 +55,14 @@ pub(super) fn prompt(request: &ApprovalRequest) -> String {
 
 fn question(request: &ApprovalRequest, look: Look, lines: usize, characters: usize) -> String {
     let call = &request.call;
+    let whose =
+        request.agent.as_deref().map(|agent| format!(" of the subagent {}", one_line(&exposed(agent), 40)));
     let mut text = format!(
-        "{} {} (call {}): {}\n",
+        "{} {} (call {}{}): {}\n",
         look.paint(style::WARNING, if request.wants.is_approval() { "approval:" } else { "question:" }),
         look.paint(style::TOOL, &exposed(&call.name)),
         exposed(call.id.as_str()),
+        whose.unwrap_or_default(),
         one_line(&request.reason, SHORT * 2),
     );
     if let Wants::Answer { question, choices } = &request.wants {
@@ -190,18 +193,21 @@ mod tests {
 
     const PLAIN: Look = Look { color: false, terminal: false, dumb: false };
 
-    fn asked(tool: &str, arguments: impl Into<String>) -> Vec<String> {
-        let call = ToolCall::new("c1", tool, arguments.into());
-        let digest = CallDigest::of("local", &call);
-        let reason = format!("{tool:?} needs approval");
-        let request = ApprovalRequest {
+    fn request(tool: &str, arguments: String) -> ApprovalRequest {
+        let call = ToolCall::new("c1", tool, arguments);
+        ApprovalRequest {
+            digest: CallDigest::of("local", &call),
             call,
             source: "local".into(),
-            digest,
+            agent: None,
             wants: turnwright::core::Wants::Approval,
-            reason,
+            reason: format!("{tool:?} needs approval"),
             expires_at: None,
-        };
+        }
+    }
+
+    fn asked(tool: &str, arguments: impl Into<String>) -> Vec<String> {
+        let request = request(tool, arguments.into());
         let text = questions(&[request], PLAIN);
         assert!(!text.contains(|c: char| c.is_control() && c != '\n' && c != '\t'), "{text:?}");
         let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
@@ -238,6 +244,14 @@ mod tests {
         assert_eq!(asked("shell", ""), ["  (no arguments)"]);
         assert_eq!(asked("shell", "[1]"), ["  arguments: [1]"]);
         assert_eq!(asked("shell", "{\"a"), ["  arguments (not JSON): {\"a"]);
+    }
+
+    #[test]
+    fn whoever_decides_sees_which_subagent_asks() {
+        let asked = ApprovalRequest { agent: Some("re\u{1b}ader".into()), ..request("shell", "{}".into()) };
+        let text = questions(&[asked], PLAIN);
+        let head = "approval: shell (call c1 of the subagent re\\u{1b}ader): \"shell\" needs approval\n";
+        assert!(text.starts_with(head), "{text}");
     }
 
     #[test]

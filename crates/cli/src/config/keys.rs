@@ -176,6 +176,12 @@ pub(crate) const KEYS: &[Key] = &[
         "normal",
         "whether each commit waits for the disk",
     ),
+    key(
+        "subagents.outputs",
+        Kind::Text,
+        "no subagents",
+        "where a subagent's texts are written, relative to the tool root; with it the agent may have `explorer` look into things",
+    ),
     option("timeouts.connect_seconds", "timeout_connect", Kind::Seconds, "10", "to connect to the provider"),
     option(
         "timeouts.first_byte_seconds",

@@ -23,6 +23,7 @@ mod screen;
 mod sessions;
 mod stop;
 mod store;
+mod subagents;
 mod support;
 mod terminal;
 mod tools;

@@ -141,6 +141,11 @@ impl AgentBuilder {
         }
     }
 
+    /// The agent's name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
     /// Adds a tool.
     pub fn tool(mut self, tool: impl Tool) -> Self {
         self.tools.push(Arc::new(tool));

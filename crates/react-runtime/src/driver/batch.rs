@@ -171,13 +171,18 @@ impl LegRt {
         if let Some(error) = self.abort.lock().take() {
             return Err(Exit::Failed(error));
         }
-        let pending = self.ledger.with(|leg| {
+        let (pending, stopped) = self.ledger.with(|leg| {
+            let stopped = leg.take_stopped();
             let pending = leg.batch.iter().flat_map(|b| &b.calls).any(BatchCall::is_pending);
-            if !pending {
+            if !pending && !stopped {
                 leg.close_batch();
             }
-            pending
+            (pending, stopped)
         });
+        if stopped && !pending {
+            // The machine stands before the batch, which is a boundary, and the drain is asked for: it parks there.
+            return Ok(());
+        }
         if !pending && let Some(breach) = self.breach() {
             return Err(Exit::Control(breach));
         }
@@ -223,7 +228,7 @@ impl LegRt {
         let failed = result.is_error() && result.synthetic != Some(Synthetic::Denied);
         Ok(self.ledger.with(|leg| {
             // Whether the call waits is the ledger's to know, not the result's: layers may rewrite a result.
-            let waits = leg.batch_call(&id).is_some_and(|entry| entry.is_pending());
+            let waits = leg.batch_call(&id).is_some_and(|entry| entry.stopped || entry.is_pending());
             if !waits {
                 leg.tool_done(&id, result);
             }
@@ -237,7 +242,10 @@ impl LegRt {
         self.ledger.with(|leg| {
             let pending = leg.batch.iter().flat_map(|b| &b.calls).filter(|c| c.is_pending());
             let requests: Vec<ApprovalRequest> = pending
-                .map(|entry| {
+                .flat_map(|entry| {
+                    if !entry.asks.is_empty() {
+                        return entry.surfaced().collect();
+                    }
                     let call = asked_about(entry);
                     let call = &*call;
                     let tool = self.agent.tools.get(&call.name);
@@ -248,14 +256,15 @@ impl LegRt {
                         (Some(ToolDecision::Pending(reason)), _) => reason.clone(),
                         _ => String::new(),
                     };
-                    ApprovalRequest {
+                    vec![ApprovalRequest {
                         call: call.clone(),
                         source: tool.map(|t| t.definition.source.clone()).unwrap_or_default(),
+                        agent: None,
                         digest: self.digest(call),
                         wants,
                         reason,
                         expires_at: entry.expires_at,
-                    }
+                    }]
                 })
                 .collect();
             for request in &requests {

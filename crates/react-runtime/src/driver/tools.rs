@@ -68,7 +68,11 @@ impl Core<scope::ToolCall> for Executor<'_> {
             return Err(Exit::failed(ErrorKind::UnknownTool, message));
         };
         let ctx = match self.inner {
-            None => ToolContext::new(&rt.ctx, call.id.clone(), rt.ledger.clone(), &rt.agent),
+            None => {
+                let decided = rt.ledger.with(|leg| leg.batch_call(&call.id).map(|e| e.decided.clone()));
+                let decided = decided.unwrap_or_default();
+                ToolContext::new(&rt.ctx, call.id.clone(), rt.ledger.clone(), &rt.agent, decided)
+            }
             Some(inner) => inner.outer.inner(call.id.clone()),
         };
         let _fence = Fence(ctx.clone());
@@ -115,6 +119,24 @@ impl Core<scope::ToolCall> for Executor<'_> {
                 ToolErrorKind::Control(control) => return Err(Exit::Control(control)),
                 ToolErrorKind::Waits(wants) if self.inner.is_some() => {
                     refused_inside(&call, waits_for(&wants))
+                }
+                ToolErrorKind::Stopped if self.inner.is_none() && rt.ctx.is_drain_requested() => {
+                    rt.ledger.with(|leg| leg.tool_stopped(&call.id));
+                    let error = ErrorInfo::new(ErrorKind::NotRun, "stopped with its turn");
+                    return Ok(ToolResult::synthetic(&call, Synthetic::Interrupted, error));
+                }
+                ToolErrorKind::Stopped => {
+                    let words = "the tool stopped half-way, though nobody asked the turn to stop";
+                    ToolResult::error(&call, ErrorInfo::new(ErrorKind::ToolFailed, words))
+                }
+                ToolErrorKind::Asks(_) if self.inner.is_some() => {
+                    refused_inside(&call, "waits for decisions about calls of another agent")
+                }
+                ToolErrorKind::Asks(requests) => {
+                    let words = "waits for decisions about calls of another agent";
+                    rt.ledger.with(|leg| leg.tool_forwards(&call.id, requests));
+                    let error = ErrorInfo::new(ErrorKind::ApprovalRequired, words);
+                    return Ok(ToolResult::synthetic(&call, Synthetic::Pending, error));
                 }
                 ToolErrorKind::Waits(wants) => {
                     let error = ErrorInfo::new(ErrorKind::ApprovalRequired, waits_for(&wants));

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use turnwright_core::{
-    CallId, ErrorInfo, ErrorKind, Message, Synthetic, Timestamp, ToolCall, ToolResult, Wants,
+    ApprovalRequest, CallId, ErrorInfo, ErrorKind, Message, Synthetic, Timestamp, ToolCall, ToolResult, Wants,
 };
 use turnwright_hook::ToolDecision;
 use turnwright_interceptor::builtin::ToolResultLimit;
@@ -79,6 +79,26 @@ impl Leg {
             // How long somebody had to approve of the call says nothing about this.
             entry.expires_at = None;
         }
+    }
+
+    /// An agent that a call started asks. What was decided before is used up.
+    pub(crate) fn tool_forwards(&mut self, id: &CallId, requests: Vec<ApprovalRequest>) {
+        if let Some(entry) = self.batch_call(id) {
+            (entry.asks, entry.decided) = (requests, Vec::new());
+        }
+    }
+
+    /// A call stopped with its turn, and is entered again when that goes on.
+    pub(crate) fn tool_stopped(&mut self, id: &CallId) {
+        if let Some(entry) = self.batch_call(id) {
+            entry.stopped = true;
+        }
+    }
+
+    /// Whether calls stopped with their turn. Asked once.
+    pub(crate) fn take_stopped(&mut self) -> bool {
+        let calls = self.batch.iter_mut().flat_map(|batch| &mut batch.calls);
+        calls.fold(false, |any, entry| std::mem::take(&mut entry.stopped) | any)
     }
 
     /// A call of the batch failed, and the batch ends with the first failure: every call that is open is answered.

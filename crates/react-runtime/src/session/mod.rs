@@ -8,6 +8,7 @@ mod recover;
 mod rules;
 mod save;
 mod start;
+mod surface;
 
 use std::{
     collections::VecDeque,
@@ -100,6 +101,20 @@ impl Session {
     /// Whether a turn runs now.
     pub fn is_busy(&self) -> bool {
         self.0.state.lock().busy
+    }
+
+    /// Waits until no leg of the session runs in this process; at once where none does.
+    ///
+    /// # Cancel safety
+    /// Safe: wait again.
+    pub async fn idle(&self) {
+        while let Some(running) = self.0.running() {
+            let mut outcome = running.outcome;
+            if outcome.wait_for(Option::is_some).await.is_err() {
+                // Whoever was to tell is gone.
+                return;
+            }
+        }
     }
 
     /// Whether a turn of the session is not over although no leg runs: suspended, drained, or interrupted (see

@@ -2,15 +2,14 @@
 
 use std::sync::Arc;
 
-use turnwright_core::{
-    CancelCause, CancelToken, Message, Timestamp, ToolResult, TurnState, Verdict, state::StateError,
-};
+use turnwright_core::{CancelCause, Message, Timestamp, ToolResult, TurnState, Verdict, state::StateError};
 use turnwright_hook::ToolDecision;
 
 use super::{
-    StartError,
+    Parent, StartError,
     recover::{Recovered, in_doubt, recover, with_shown},
     start::NewLeg,
+    surface,
 };
 use crate::{
     agent::AgentInner,
@@ -54,6 +53,11 @@ pub(super) fn next_leg(
     let (mut decided, mut undecided, mut granted) = (0, 0, Vec::new());
     for entry in batch.iter_mut().flat_map(|b| &mut b.calls).filter(|e| e.is_pending()) {
         let id = entry.call.id.clone();
+        if !entry.asks.is_empty() {
+            let surfaced = surface::decide(entry, transaction.as_ref(), now, &mut resolved);
+            (decided, undecided) = (decided + surfaced.decided, undecided + surfaced.undecided);
+            continue;
+        }
         // Recovery asks without a transaction: the leg opens one.
         let Some(transaction) = transaction.as_ref().filter(|t| t.request(&id).is_some()) else { continue };
         let expired = transaction.request(&id).and_then(|r| r.expires_at).is_some_and(|at| at <= now);
@@ -130,7 +134,7 @@ pub(super) fn next_leg(
         leg: machine.leg(),
         started_at: snapshot.started_at,
         state: TurnState::restore(snapshot.state),
-        run_cancel: CancelToken::new(),
+        parent: Parent::new(),
         budget: None,
         answer: None,
         last_word: None,

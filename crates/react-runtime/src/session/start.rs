@@ -160,7 +160,7 @@ impl Session {
             leg: 1,
             started_at,
             state: TurnState::new(),
-            run_cancel: parent.run_cancel(),
+            parent: parent.clone(),
             budget: agent.budget_of(parent, BudgetUsed::default()),
             answer,
             last_word: None,
@@ -276,7 +276,7 @@ impl Session {
         let is_answered = last_word.is_some();
         let leg = next_leg(snapshot, (messages, &journal), agent, (cancelled, is_answered), now)?;
         let budget = agent.budget_of(parent, leg.begun_from.budget_used);
-        let leg = NewLeg { run_cancel: parent.run_cancel(), budget, answer, last_word, ..leg };
+        let leg = NewLeg { parent: parent.clone(), budget, answer, last_word, ..leg };
         drop(turnstile);
         self.spawn(leg, starting)
     }
@@ -292,12 +292,14 @@ impl Session {
         let ledger = ledger.probed(agent.commit_probe.clone());
         let ledger = Arc::new(ledger);
         // A deadline beyond the end of time is none.
-        let deadline = agent.deadline.and_then(|d| agent.sources.clock.instant().checked_add(d));
+        let own = agent.deadline.and_then(|d| agent.sources.clock.instant().checked_add(d));
+        let deadline = own.into_iter().chain(new.parent.until()).min();
         let ctx = TurnContext::builder(self.0.id.clone())
             .run(new.run)
             .turn(new.turn, new.leg)
             .agent(agent.name.clone())
-            .run_cancel(new.run_cancel)
+            .run_cancel(new.parent.run_cancel())
+            .parent(new.parent.started_by())
             .started_at(new.started_at)
             .deadline(deadline)
             .budget(new.budget)
@@ -389,7 +391,7 @@ pub(super) struct NewLeg {
     pub(super) leg: u32,
     pub(super) started_at: Timestamp,
     pub(super) state: TurnState,
-    pub(super) run_cancel: CancelToken,
+    pub(super) parent: Parent,
     pub(super) budget: Option<Budget>,
     pub(super) answer: Option<Arc<AnswerCheck>>,
     /// The answer of the turn, given from outside.

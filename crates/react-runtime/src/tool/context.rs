@@ -6,7 +6,7 @@ use std::sync::{
 };
 
 use parking_lot::Mutex;
-use turnwright_core::{CallId, CancelToken, ToolResult, TurnContext, clock::Instant};
+use turnwright_core::{CallId, CancelToken, Decision, ParentCall, ToolResult, TurnContext, clock::Instant};
 use turnwright_interceptor::Interceptors;
 
 use super::{Desk, ToolError};
@@ -32,6 +32,7 @@ struct Inner {
     call: CallId,
     /// The call of the model that this one is, or is a part of.
     root: CallId,
+    decided: Vec<Decision>,
     cancel: CancelToken,
     open: AtomicBool,
     /// When the call began, or last showed progress.
@@ -52,11 +53,12 @@ impl ToolContext {
         call: CallId,
         sink: Arc<dyn CallSink>,
         agent: &Arc<AgentInner>,
+        decided: Vec<Decision>,
     ) -> Self {
         let (cancel, root) = (turn.cancel().child(), call.clone());
         let (open, active) = (AtomicBool::new(true), Mutex::new(turn.sources().clock.instant()));
         let (turn, agent, desk) = (turn.clone(), agent.clone(), Desk::new(1));
-        Self(Arc::new(Inner { turn, call, root, cancel, open, active, sink, agent, desk }))
+        Self(Arc::new(Inner { turn, call, root, decided, cancel, open, active, sink, agent, desk }))
     }
 
     /// That of a call which this one made.
@@ -68,6 +70,7 @@ impl ToolContext {
             turn: outer.turn.clone(),
             call,
             root: outer.root.clone(),
+            decided: Vec::new(),
             cancel,
             open,
             active,
@@ -92,10 +95,25 @@ impl ToolContext {
         &self.0.cancel
     }
 
-    /// What an agent is a part of that this call starts: it is cancelled with the call, and uses the turn's budget.
+    /// What was decided about what the call asked before ([`ToolError::asks`]), each about one call, by the id it has where
+    /// it was made. Empty when the tool is entered for the first time. After a crash the tool may be entered with decisions
+    /// that it has passed on already.
+    pub fn decisions(&self) -> &[Decision] {
+        &self.0.decided
+    }
+
+    /// What an agent is a part of that this call starts: it is cancelled with the call, must be over when the turn must, uses
+    /// the turn's budget, and knows whose it is.
     pub fn as_parent(&self) -> Parent {
-        let parent = Parent::from(self.cancel());
-        match self.turn().budget() {
+        let turn = self.turn();
+        let call = ParentCall {
+            session: turn.session().clone(),
+            run: turn.run(),
+            turn: turn.turn(),
+            call: self.0.call.clone(),
+        };
+        let parent = Parent::from(self.cancel()).call(call).deadline(turn.deadline());
+        match turn.budget() {
             Some(budget) => parent.budget(budget.clone()),
             None => parent,
         }

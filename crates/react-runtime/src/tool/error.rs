@@ -3,7 +3,7 @@
 use std::error::Error;
 
 use turnwright_control::ControlError;
-use turnwright_core::{ErrorInfo, ErrorKind, Wants, error::with_causes};
+use turnwright_core::{ApprovalRequest, ErrorInfo, ErrorKind, Wants, error::with_causes};
 
 /// Why a call has no output. Not itself an `Error`, so that `?` takes every error: a plain one goes back to the model,
 /// a [`ControlError`] among its causes ends the turn with its stop reason.
@@ -20,6 +20,10 @@ pub(crate) enum Kind {
     Control(ControlError),
     /// The call waits for somebody outside.
     Waits(Wants),
+    /// Agents that the call started ask.
+    Asks(Vec<ApprovalRequest>),
+    /// The turn is asked to stop, and the call did.
+    Stopped,
 }
 
 impl ToolError {
@@ -45,6 +49,27 @@ impl ToolError {
     /// its answer are done; [`crate::Session::complete`] gives the result. The tool does not run again.
     pub fn later() -> Self {
         Self(Kind::Waits(Wants::Result))
+    }
+
+    /// An agent that the call started waits for these decisions: what [`crate::Session::pending`] says of its session. The
+    /// turn suspends and asks them as its own, each under the id of the call with a slash and its own id behind it. When
+    /// some are decided and the turn is resumed, the tool is entered again, with the same arguments and
+    /// [`crate::tool::ToolContext::decisions`]; so it must find what it had started. Nobody decides at this turn what
+    /// becomes of the call itself.
+    ///
+    /// With no request at all it is an error for the model.
+    pub fn asks(requests: Vec<ApprovalRequest>) -> Self {
+        match requests.is_empty() {
+            true => Self::model("waits for decisions, and names none"),
+            false => Self(Kind::Asks(requests)),
+        }
+    }
+
+    /// The turn is asked to stop at its next step boundary ([`turnwright_core::TurnContext::is_drain_requested`]), and the call
+    /// has stopped on its way: for long work that can be taken up again. The turn stops with the call open, and the tool is
+    /// entered again when it goes on. Where nobody asked the turn to stop it is an error for the model.
+    pub fn stopped() -> Self {
+        Self(Kind::Stopped)
     }
 
     /// An error that ends the turn as failed: for faults the model can do nothing about.

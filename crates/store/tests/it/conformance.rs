@@ -6,9 +6,12 @@ use parking_lot::Mutex;
 use tempfile::TempDir;
 use turnwright_control::{ChannelLimits, ControlChannel, InMemoryControlChannel};
 use turnwright_core::Sources;
-use turnwright_react_runtime::store::{MemoryStore, SessionStore};
+use turnwright_react_runtime::{
+    mailbox::{Mailbox, MemoryMailbox},
+    store::{MemoryStore, SessionStore},
+};
 use turnwright_store::{SqliteOptions, SqliteStore};
-use turnwright_testkit::stores::{channel_conformance, store_conformance};
+use turnwright_testkit::stores::{channel_conformance, mailbox_conformance, store_conformance};
 
 fn in_files(directories: &Mutex<Vec<TempDir>>, options: SqliteOptions) -> SqliteStore {
     let directory = TempDir::new().unwrap();
@@ -46,4 +49,17 @@ async fn the_sqlite_channel_keeps_every_promise() {
         in_files(&directories, options).channel() as Arc<dyn ControlChannel>
     };
     assert_eq!(channel_conformance(&make).await, Ok(()));
+}
+
+#[tokio::test]
+async fn the_mailbox_in_memory_keeps_every_promise() {
+    let make = || Arc::new(MemoryMailbox::new()) as Arc<dyn Mailbox>;
+    assert_eq!(mailbox_conformance(&make).await, Ok(()));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_sqlite_mailbox_keeps_every_promise() {
+    let directories = Mutex::default();
+    let make = || Arc::new(in_files(&directories, SqliteOptions::default()).mailbox()) as Arc<dyn Mailbox>;
+    assert_eq!(mailbox_conformance(&make).await, Ok(()));
 }

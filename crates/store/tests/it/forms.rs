@@ -8,6 +8,7 @@ use turnwright_core::{CallId, Decision, Recovery, SessionId, Sources, Timestamp}
 use turnwright_react_runtime::{
     Agent, Session,
     gate::AskFor,
+    mailbox::{Mail, MailKind, Mailbox, Posted},
     snapshot::{SnapshotError, TurnSnapshot},
     store::{MemoryStore, SessionCommit, SessionStore},
     tool::tool,
@@ -111,14 +112,20 @@ async fn fault_k11_what_is_no_snapshot_is_a_typed_error() {
     ));
 }
 
+fn mail() -> Mail {
+    let (text, answers) = ("done".into(), Some("a".into()));
+    Mail { id: "m".into(), to: id(), from: "reader".into(), kind: MailKind::AgentResult, text, answers }
+}
+
 #[tokio::test]
 async fn fault_k13_files_of_every_version_go_on() {
-    let today = 2;
+    let today = 3;
     let current = golden(&format!("store-v{today}.db"));
     if std::env::var_os("TURNWRIGHT_UPDATE").is_some() {
         let _ = std::fs::remove_file(&current);
         let store = Arc::new(SqliteStore::open(&current).unwrap());
         drop(suspended(store.clone()).await);
+        store.mailbox().post(mail()).await.unwrap();
         Arc::into_inner(store).unwrap().close().await.unwrap();
         std::fs::remove_dir_all(golden(&format!("store-v{today}.db-owners"))).unwrap();
     }
@@ -128,6 +135,10 @@ async fn fault_k13_files_of_every_version_go_on() {
         std::fs::copy(golden(&format!("store-v{version}.db")), &path).unwrap();
         let store = Arc::new(SqliteStore::open(&path).unwrap());
         assert_eq!(store.check().await.unwrap().faults, [], "version {version}");
+        // Files from before there was mail have none, and take some.
+        let posted = store.mailbox().post(mail()).await.unwrap();
+        assert_eq!(posted, if version < 3 { Posted::New } else { Posted::Duplicate }, "version {version}");
+        assert_eq!(store.mailbox().find(&id(), "m").await.unwrap(), Some(mail()));
         goes_on(store).await;
     }
 }

@@ -5,3 +5,4 @@ mod commands;
 mod conformance;
 mod faults;
 mod forms;
+mod mail;

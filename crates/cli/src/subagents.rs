@@ -1,0 +1,46 @@
+//! Whom the agent may have do something: `explorer`, which looks into things and changes nothing.
+
+use std::sync::Arc;
+
+use turnwright::{
+    Agent, AgentBuilder, ModelHandle,
+    builtin::Subagents,
+    runtime::{
+        mailbox::{Mailbox, MemoryMailbox},
+        store::{MemoryStore, SessionStore},
+    },
+    store::SqliteStore,
+};
+
+use crate::{Refusal, agent, args::AgentArgs, config::Config};
+
+const WHAT_FOR: &str = "Looks into the files below the tool root and tells what it found: for questions that need many \
+    files or long ones. It can list, search and read, and changes nothing";
+
+const INSTRUCTIONS: &str = "Another agent asks you about the files below one directory, the tool root. With your tools \
+    you can list, search and read them, and tell the time. Look until you know, and answer in plain text: first the answer, \
+    then where you found it. Paths are relative to the tool root.";
+
+/// Builds the agent, with its subagent if the configuration says where that writes its texts.
+pub(crate) fn build(
+    parent: AgentBuilder,
+    (args, config): (&AgentArgs, &Config),
+    (model, fallbacks): (ModelHandle, Vec<ModelHandle>),
+    store: Option<&SqliteStore>,
+) -> Result<Agent, Refusal> {
+    let Some(outputs) = config.text("subagents.outputs") else { return agent::finish(parent) };
+    let (sessions, mailbox): (Arc<dyn SessionStore>, Arc<dyn Mailbox>) = match store {
+        Some(store) => (Arc::new(store.clone()), Arc::new(store.mailbox())),
+        None => (Arc::new(MemoryStore::new()), Arc::new(MemoryMailbox::new())),
+    };
+    let explorer =
+        Agent::builder("explorer", model).instructions(INSTRUCTIONS).limits(agent::limits(args, config));
+    let explorer = agent::with_fallbacks(explorer, fallbacks);
+    let explorer = agent::layers(agent::with_tools(explorer, &agent::workspace(args)?), config);
+    // The program ends with the turn it was asked for: nothing goes on behind it.
+    let built = Subagents::builder(sessions, mailbox, args.tool_root.join(outputs))
+        .agent(WHAT_FOR, explorer)
+        .without_detach()
+        .build(parent);
+    built.map(|(agent, _)| agent).map_err(|e| Refusal::new(e.to_string()))
+}
