@@ -128,7 +128,7 @@ pub struct ApprovalRow {
 pub(crate) fn approvals(db: &Connection, session: &SessionId) -> Result<Vec<ApprovalRow>, StoreError> {
     let mut find = db
         .prepare_cached(
-            "SELECT turn, call, request, decision FROM approvals WHERE session = ?1 ORDER BY asked_at, turn, call",
+            "SELECT turn, call, request, decision FROM approvals WHERE session = ?1 ORDER BY asked_at, turn, call, question",
         )
         .map_err(sql)?;
     let mut rows = find.query([session.as_str()]).map_err(sql)?;

@@ -91,8 +91,28 @@ CREATE INDEX commands_keys ON commands (session, key) WHERE key IS NOT NULL;
 /// Tools that somebody allowed for a session.
 const V2: &str = "ALTER TABLE sessions ADD COLUMN rules TEXT;";
 
-/// Mail between agents. What was acknowledged has no body any more, and its id is remembered.
+/// Mail between agents: what was acknowledged has no body any more, and its id is remembered. And a call may be asked about more than
+/// once: each question keeps who decided.
 const V3: &str = "
+ALTER TABLE approvals RENAME TO approvals_before;
+CREATE TABLE approvals (
+  session TEXT NOT NULL REFERENCES sessions (id) ON DELETE CASCADE,
+  turn TEXT NOT NULL,
+  call TEXT NOT NULL,
+  question TEXT NOT NULL,
+  tool TEXT NOT NULL,
+  request TEXT NOT NULL,
+  asked_at INTEGER NOT NULL,
+  expires_at INTEGER,
+  actor TEXT,
+  decision TEXT,
+  decided_at INTEGER,
+  PRIMARY KEY (session, turn, call, question)
+) STRICT, WITHOUT ROWID;
+INSERT INTO approvals
+  SELECT session, turn, call, '', tool, request, asked_at, expires_at, actor, decision, decided_at FROM approvals_before;
+DROP TABLE approvals_before;
+
 INSERT INTO counters VALUES ('claim', 0);
 
 CREATE TABLE mail (

@@ -256,9 +256,9 @@ fn approvals(
     };
     let mut upsert = tx
         .prepare_cached(
-            "INSERT INTO approvals (session, turn, call, tool, request, asked_at, expires_at, actor, decision, decided_at)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)
-             ON CONFLICT (session, turn, call) DO UPDATE SET request = excluded.request,
+            "INSERT INTO approvals (session, turn, call, tool, request, asked_at, expires_at, actor, decision, decided_at,
+             question) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)
+             ON CONFLICT (session, turn, call, question) DO UPDATE SET request = excluded.request,
              expires_at = excluded.expires_at, actor = excluded.actor, decision = excluded.decision,
              decided_at = excluded.decided_at",
         )
@@ -277,6 +277,7 @@ fn approvals(
                 decision.map(|d| d.actor.as_str()),
                 decision.map(json).transpose()?,
                 decision.map(|d| d.at.as_millisecond()),
+                transaction.id.to_string(),
             ])
             .map_err(sql)?;
     }
