@@ -13,6 +13,9 @@ const INSTRUCTIONS: &str = "You are given the older part of a conversation betwe
     decisions and their reasons; facts, names, paths, numbers and identifiers that were found; what was done, and what is left. \
     Leave out courtesies and what was superseded. Write no more than 600 words, and nothing else than the notes.";
 
+/// What stands before them in a summary.
+const LAST_WORDS: &str = "\n\n[The user's last words]\n";
+
 /// How long the model may take over a summary.
 const PATIENCE: Duration = Duration::from_secs(120);
 /// Shares of the window, in percent: from where a clean-up begins, what stays word by word, what the summarising model reads.
@@ -103,7 +106,7 @@ impl CleanUp {
         let through = old.last().map(|message| message.id).ok_or("there is nothing to summarise")?;
         let (mut text, usage) = self.summary(ctx, old).await?;
         if let Some(words) = last_words(old).filter(|_| last_words(kept).is_none()) {
-            text.push_str("\n\n[The user's last words]\n");
+            text.push_str(LAST_WORDS);
             text.push_str(&words);
         }
         let summary = Message::user(ctx.sources().id(), text);
@@ -168,8 +171,12 @@ fn is_users(message: &Message) -> bool {
     message.role == Role::User && !matches!(message.origin, Origin::Hook(_) | Origin::Summary { .. })
 }
 
+/// The last thing the user said, or what an earlier summary has of it.
 fn last_words(messages: &[Arc<Message>]) -> Option<String> {
-    messages.iter().rev().find(|message| is_users(message)).map(|message| message.text())
+    messages.iter().rev().find_map(|message| match message.origin {
+        Origin::Summary { .. } => message.text().split_once(LAST_WORDS).map(|(_, words)| words.to_owned()),
+        _ => is_users(message).then(|| message.text()),
+    })
 }
 
 /// How many of the messages the summary is to stand for, so that what stays has at most so many tokens and begins with no

@@ -9,6 +9,7 @@ mod inbox_flush;
 mod length_guard;
 mod logging;
 mod loop_detection;
+mod memory;
 mod nudges;
 mod overflow;
 mod subagents;
