@@ -8,6 +8,9 @@
 mod checkpoint;
 mod current_time;
 mod env_injection;
+mod experience;
+mod experience_review;
+mod files;
 mod inbox_flush;
 mod length_guard;
 mod logging;
@@ -26,6 +29,8 @@ mod todo_continuation;
 pub use checkpoint::{Checkpoint, CheckpointStore, IterationCheckpoint, MemoryCheckpoints};
 pub use current_time::CurrentTime;
 pub use env_injection::{ENV_PREFIX, EnvInjection, InvalidVariable};
+pub use experience::{Experience, ExperienceFiles, READ_EXPERIENCE, WRITE_EXPERIENCE};
+pub use experience_review::ExperienceReview;
 pub use inbox_flush::InboxFlush;
 pub use length_guard::LengthGuard;
 pub use logging::{Logging, RUN_TARGET};

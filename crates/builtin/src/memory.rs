@@ -10,6 +10,7 @@ mod reorientation;
 
 pub use assembly::{ContextAssembly, ContextSource, DynamicInstructions};
 pub use clean_up::CleanUp;
+pub(crate) use clean_up::{is_users, transcript};
 pub use consolidate::Consolidation;
 pub use core_memory::{CORE_MEMORY, CoreMemory, CoreMemoryError};
 pub use instructions::{InstructionsError, instruction_files};

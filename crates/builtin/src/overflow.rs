@@ -15,6 +15,8 @@ use turnwright_core::{BoxFuture, CallId, SessionId, Timestamp, ToolResult, TurnC
 use turnwright_interceptor::builtin::Overflow;
 use turnwright_react_runtime::tool::{Tool, ToolContext, ToolError, tool};
 
+use crate::files::io_blocking;
+
 /// The name of the tool that reads what was kept.
 pub const READ_OVERFLOW: &str = "read_overflow";
 
@@ -71,7 +73,7 @@ impl OverflowFiles {
     /// Safe: it changes nothing.
     pub async fn list(&self, session: &SessionId) -> io::Result<Vec<OverflowEntry>> {
         let folder = self.session(session);
-        let listed = blocking(move || entries(&folder)).await?;
+        let listed = io_blocking(move || entries(&folder)).await?;
         Ok(listed.into_iter().map(|(_, entry)| entry).collect())
     }
 
@@ -84,7 +86,7 @@ impl OverflowFiles {
     /// Dropped, it is removed all the same.
     pub async fn forget(&self, session: &SessionId) -> io::Result<()> {
         let folder = self.session(session);
-        blocking(move || or_absent(fs::remove_dir_all(folder))).await
+        io_blocking(move || or_absent(fs::remove_dir_all(folder))).await
     }
 
     /// Removes what is older than this, of all sessions, and what was cut off while it was written. Says how many.
@@ -96,7 +98,7 @@ impl OverflowFiles {
     /// Dropped, it is removed all the same.
     pub async fn sweep(&self, now: Timestamp, older_than: Duration) -> io::Result<usize> {
         let folder = self.0.clone();
-        blocking(move || {
+        io_blocking(move || {
             let mut removed = 0;
             for session in folders(&folder)? {
                 for call in folders(&session)? {
@@ -128,7 +130,7 @@ impl OverflowFiles {
         tool(READ_OVERFLOW, describe, move |ctx: ToolContext, Part { call, offset }: Part| {
             let path = files.session(ctx.turn().session()).join(name_of(&call));
             async move {
-                let read = blocking(move || page(&path, offset)).await;
+                let read = io_blocking(move || page(&path, offset)).await;
                 let (text, next, total) = read.map_err(|e| {
                     ToolError::model(format!("nothing is kept of call {call:?} in this session: {e}"))
                 })?;
@@ -174,7 +176,7 @@ impl Overflow for OverflowFiles {
             };
             let (session, content) = (self.session(ctx.session()), result.content.clone());
             let call = entry.call.to_string();
-            blocking(move || write(&session, &entry, &content)).await.map_err(|e| e.to_string())?;
+            io_blocking(move || write(&session, &entry, &content)).await.map_err(|e| e.to_string())?;
             Ok(format!("{READ_OVERFLOW} with call {call:?} reads it"))
         })
     }
@@ -182,10 +184,6 @@ impl Overflow for OverflowFiles {
     fn is_reader(&self, tool: &str) -> bool {
         tool == READ_OVERFLOW
     }
-}
-
-async fn blocking<T: Send + 'static>(work: impl FnOnce() -> io::Result<T> + Send + 'static) -> io::Result<T> {
-    tokio::task::spawn_blocking(work).await.unwrap_or_else(|e| Err(io::Error::other(e)))
 }
 
 /// A name for a folder that no other id has, and that leads nowhere else.

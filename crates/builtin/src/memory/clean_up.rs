@@ -167,7 +167,7 @@ fn tokens(messages: &[Arc<Message>]) -> u64 {
     messages.iter().map(|message| estimate::message(message)).sum()
 }
 
-fn is_users(message: &Message) -> bool {
+pub(crate) fn is_users(message: &Message) -> bool {
     message.role == Role::User && !matches!(message.origin, Origin::Hook(_) | Origin::Summary { .. })
 }
 
@@ -202,7 +202,7 @@ fn cut(messages: &[Arc<Message>], keep: u64) -> Option<usize> {
 }
 
 /// The conversation as text, its oldest part left out where it has more than so many tokens.
-fn transcript(messages: &[Arc<Message>], most: u64) -> String {
+pub(crate) fn transcript(messages: &[Arc<Message>], most: u64) -> String {
     let mut lines = Vec::new();
     let mut size = 0;
     for message in messages.iter().rev() {

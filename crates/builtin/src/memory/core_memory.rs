@@ -1,10 +1,6 @@
 //! Core memory: a file of what is always to be known, and the tool that edits it.
 
-use std::{
-    fs, io,
-    path::{Path, PathBuf},
-    sync::Arc,
-};
+use std::{fs, io, path::PathBuf, sync::Arc};
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -14,6 +10,8 @@ use turnwright_core::TurnContext;
 use turnwright_hook::{MemoryEvent, MemoryRunner};
 use turnwright_llm_stream::estimate;
 use turnwright_react_runtime::tool::{Tool, ToolContext, ToolError, tool};
+
+use crate::files::{io_blocking, replace};
 
 /// The name of the tool that edits the core memory.
 pub const CORE_MEMORY: &str = "core_memory";
@@ -107,11 +105,11 @@ impl CoreMemory {
     /// Safe: it changes nothing.
     pub async fn read(&self) -> Result<String, CoreMemoryError> {
         let path = self.0.path.clone();
-        let read = tokio::task::spawn_blocking(move || match fs::read_to_string(path) {
+        let read = io_blocking(move || match fs::read_to_string(path) {
             Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(String::new()),
             read => read,
         });
-        read.await.unwrap_or_else(|e| Err(io::Error::other(e))).map_err(|why| self.io("read", why))
+        read.await.map_err(|why| self.io("read", why))
     }
 
     fn io(&self, what: &'static str, why: io::Error) -> CoreMemoryError {
@@ -197,14 +195,4 @@ fn apply(before: &str, edit: &Edit) -> Result<String, CoreMemoryError> {
         _ if old.is_empty() => Err(CoreMemoryError::NotOnce(0)),
         count => Err(CoreMemoryError::NotOnce(count)),
     }
-}
-
-/// Beside the file first, then in its place.
-fn replace(path: &Path, text: &str) -> io::Result<()> {
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    fs::create_dir_all(folder)?;
-    let mut file = tempfile::NamedTempFile::new_in(folder)?;
-    io::Write::write_all(&mut file, text.as_bytes())?;
-    file.as_file().sync_all()?;
-    file.persist(path).map(drop).map_err(|e| e.error)
 }

@@ -5,6 +5,7 @@ mod all;
 mod checkpoint;
 mod context;
 mod current_time;
+mod experience;
 mod inbox_flush;
 mod length_guard;
 mod logging;

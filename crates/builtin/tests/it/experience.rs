@@ -1,0 +1,85 @@
+//! What is learned of a conversation.
+
+use std::time::Duration;
+
+use turnwright_builtin::{ExperienceFiles, ExperienceReview, memory::ContextAssembly};
+use turnwright_testkit::{Reply, ScriptedModel};
+
+use crate::support::{agent, ask, calls, reminders};
+
+fn says(text: &str) -> Reply {
+    Reply::new().text(text).finish()
+}
+
+const LEARNED: &str = r#"{"name":"tides","description":"When the tide turns","text":"Look at the moon."}"#;
+
+async fn until(mut is: impl FnMut() -> bool) {
+    for _ in 0..500 {
+        if is() {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    assert!(is(), "it never came");
+}
+
+#[tokio::test]
+async fn after_a_long_conversation_what_was_learned_is_kept_and_known_to_the_next_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let files = ExperienceFiles::below(folder.path().join("made"));
+    let reviewer = ScriptedModel::new([calls("write_experience", LEARNED), says("Kept one.")]);
+    let review = ExperienceReview::new(files.clone(), reviewer.handle()).unwrap().min_messages(4);
+    let session = agent([says("one"), says("two")]).hook(review.clone()).build().unwrap().new_session();
+    ask(&session).await;
+    assert_eq!((review.is_busy(), reviewer.calls()), (false, 0), "two messages teach nothing");
+    ask(&session).await;
+    until(|| !review.is_busy() && reviewer.calls() == 2).await;
+    assert!(reviewer.requests()[0].messages[0].text().contains("ASSISTANT: two"));
+    let known = files.list().await.unwrap();
+    assert_eq!((known[0].name.as_str(), known[0].description.as_str()), ("tides", "When the tide turns"));
+
+    let (write, read) = files.tools();
+    let script = [
+        calls("read_experience", r#"{"name":"tides"}"#),
+        calls("read_experience", r#"{"name":"../x"}"#),
+        says("ok"),
+    ];
+    let next = agent(script).tool(write).tool(read).hook(ContextAssembly::default().source(0, files));
+    let session = next.build().unwrap().new_session();
+    ask(&session).await;
+    assert!(reminders(&session)[0].contains("- tides: When the tide turns"));
+    let messages = session.messages();
+    let said: Vec<_> = messages.iter().flat_map(|m| m.tool_results()).map(|r| r.content.as_str()).collect();
+    assert!(said[0].contains("Look at the moon.") && said[1].contains("is no name"), "{said:?}");
+}
+
+#[tokio::test]
+async fn a_turn_that_wrote_one_itself_is_not_reviewed_and_the_next_ones_must_be_twice_as_long() {
+    let folder = tempfile::tempdir().unwrap();
+    let files = ExperienceFiles::below(folder.path());
+    let reviewer = ScriptedModel::new((0..9).map(|_| says("Nothing.")));
+    let review = ExperienceReview::new(files.clone(), reviewer.handle()).unwrap().min_messages(4);
+    let (write, read) = files.tools();
+    let script = [calls("write_experience", LEARNED), says("one"), says("two"), says("three")];
+    let session = agent(script).tool(write).tool(read).hook(review.clone()).build().unwrap().new_session();
+    ask(&session).await;
+    ask(&session).await;
+    assert_eq!((review.is_busy(), reviewer.calls()), (false, 0), "4 messages, then 6");
+    ask(&session).await;
+    until(|| reviewer.calls() == 1).await;
+}
+
+#[tokio::test]
+async fn a_review_dies_with_its_owner() {
+    let folder = tempfile::tempdir().unwrap();
+    let reviewer = ScriptedModel::new([Reply::new().text("thinking").silence()]);
+    let review = ExperienceReview::new(ExperienceFiles::below(folder.path()), reviewer.handle()).unwrap();
+    let tasks = || tokio::runtime::Handle::current().metrics().num_alive_tasks();
+    let before = tasks();
+    let agent = agent([says("one")]).hook(review.min_messages(1)).build().unwrap();
+    ask(&agent.new_session()).await;
+    until(|| reviewer.calls() == 1).await;
+    assert!(tasks() > before);
+    drop(agent);
+    until(|| tasks() == before).await;
+}
