@@ -180,3 +180,20 @@ async fn a_turn_that_is_resumed_elsewhere_goes_on_counting() {
     }
     panic!("it was never used up");
 }
+
+#[tokio::test(start_paused = true)]
+async fn turns_at_once_share_a_limit_of_time() {
+    let wait = tool("wait", "", async |_ctx, _: serde_json::Value| {
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        Ok("waited")
+    });
+    let user = Budget::new("user", BudgetLimits { time: Some(Duration::from_secs(12)), ..none() });
+    let calls = |_| Reply::new().call("a", "wait", "{}").finish();
+    let agent = agent((0..6).map(calls)).tool(wait).within(user.clone()).build().unwrap();
+    let mut turns: Vec<_> = (0..6).map(|_| agent.run("go").unwrap()).collect();
+    for turn in &mut turns {
+        assert_eq!(turn.outcome().await.outcome(), Outcome::LimitReached);
+    }
+    let used = user.used().time;
+    assert!(used >= Duration::from_secs(12) && used <= Duration::from_secs(15), "{used:?}");
+}

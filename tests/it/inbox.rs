@@ -342,8 +342,8 @@ impl ControlChannel for Slow {
     fn take(&self, scope: &ControlScope, types: &[CommandType]) -> Vec<Delivery> {
         self.0.take(scope, types)
     }
-    fn take_one(&self, session: &SessionId, command: CommandId) -> Option<Delivery> {
-        self.0.take_one(session, command)
+    fn withdraw<'a>(&'a self, session: &'a SessionId, command: CommandId) -> BoxFuture<'a, Option<Delivery>> {
+        self.0.withdraw(session, command)
     }
     fn wakeup(&self, session: &SessionId) -> Wakeup {
         self.0.wakeup(session)
@@ -383,4 +383,23 @@ async fn a_message_whose_turn_another_process_had_may_come_again() {
     running.outcome().await;
     let again = inbox.submit(&id(), says("two").id("m2")).await.unwrap();
     assert!(matches!(again, Submitted::Started(_)), "{again:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_message_that_waits_for_a_drained_turn_comes_back_when_the_agent_shuts_down() {
+    let look = tool("look", "", async |_ctx, _: Value| {
+        tokio::time::sleep(MS * 800).await;
+        Ok("looked")
+    });
+    let replies = [Reply::new().call("a", "look", "{}").finish(), Reply::new().text("done").finish()];
+    let agent = build(replies).tool(look).build().unwrap();
+    let inbox = Inbox::new(agent.clone());
+    let _turn = started(&inbox, "go").await;
+    tokio::time::sleep(MS * 100).await;
+    let waits = inbox.submit(&id(), says("and this").id("m")).await.unwrap();
+    let Submitted::Waits(mut ticket) = waits else { panic!("{waits:?}") };
+    assert_eq!(agent.shutdown(MS * 5_000).await.parked, 1);
+    let delivered = tokio::time::timeout(MS * 5_000, ticket.delivered()).await.expect("it waits for ever");
+    let Delivered::Returned { input, .. } = delivered else { panic!("{delivered:?}") };
+    assert_eq!(input.key.as_deref(), Some("m"));
 }

@@ -4,7 +4,7 @@ mod answer;
 mod settle;
 mod show;
 
-use turnwright::Session;
+use turnwright::{Session, Sources, core::ApprovalRequest};
 
 pub(crate) use settle::{Cleared, Desk, First, to_the_end};
 pub(crate) use show::whole as question;
@@ -28,6 +28,13 @@ pub(crate) fn asked_about(allowed: &[String], config: &Config) -> Result<Vec<&'s
     }
     let is_asked = |name: &&str| !allowed.contains(name) && !named("approvals.never", name);
     Ok(asked.into_iter().filter(is_asked).collect())
+}
+
+/// The questions that can still be answered: one that has expired counts as denied, as soon as the turn goes on.
+pub(crate) fn open(session: &Session) -> Vec<ApprovalRequest> {
+    let now = Sources::default().clock.now();
+    let is_open = |request: &ApprovalRequest| request.expires_at.is_none_or(|at| at > now);
+    session.pending().into_iter().filter(is_open).collect()
 }
 
 /// What is said of a turn that waits for decisions nobody here can be asked for.

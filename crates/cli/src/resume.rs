@@ -52,19 +52,22 @@ pub(crate) async fn run(
         let reason = args.reason.as_deref().unwrap_or("resume --cancel");
         session.cancel_parked(CancelCause::requested("user").reason(reason)).map(First::Leg)
     };
-    let first =
-        match !args.cancel && !session.is_interrupted() && !session.pending().is_empty() && desk.can_ask() {
-            true => First::Questions,
-            false => match if args.cancel { cancelled() } else { session.resume().map(First::Leg) } {
-                Ok(first) => first,
-                Err(StartError::Undecided(_)) => return waits(global, &mut console, &session).await,
-                Err(e @ (StartError::ToolsChanged | StartError::Unreadable(_))) => {
-                    let hint = "`resume --cancel` ends the turn; its messages stay";
-                    return Err(Refusal::new(e.to_string()).hint(hint));
-                }
-                Err(e) => return Err(Refusal::new(e.to_string())),
-            },
-        };
+    let first = match !args.cancel
+        && !session.is_interrupted()
+        && !approval::open(&session).is_empty()
+        && desk.can_ask()
+    {
+        true => First::Questions,
+        false => match if args.cancel { cancelled() } else { session.resume().map(First::Leg) } {
+            Ok(first) => first,
+            Err(StartError::Undecided(_)) => return waits(global, &mut console, &session).await,
+            Err(e @ (StartError::ToolsChanged | StartError::Unreadable(_))) => {
+                let hint = "`resume --cancel` ends the turn; its messages stay";
+                return Err(Refusal::new(e.to_string()).hint(hint));
+            }
+            Err(e) => return Err(Refusal::new(e.to_string())),
+        },
+    };
     let (leg, _) = approval::to_the_end(&mut console, &session, first, &mut *view, &mut desk).await;
     if !desk.can_ask() && matches!(&leg, Leg::Over(Some(finished)) if finished.outcome == Outcome::Suspended)
     {
@@ -129,7 +132,8 @@ fn check(decisions: &[Decision], session: &Session) -> Result<(), Refusal> {
 }
 
 fn refused(session: &Session, why: &str) -> Refusal {
-    let ids: Vec<String> = session.pending().iter().map(|request| request.call.id.to_string()).collect();
+    let ids: Vec<String> =
+        approval::open(session).iter().map(|request| request.call.id.to_string()).collect();
     let refusal = Refusal::new(why);
     match ids.is_empty() {
         true => refusal.hint("no call waits; without decisions `resume` goes on"),
@@ -177,8 +181,11 @@ fn decisions(args: &ResumeArgs, session: &Session) -> Result<Vec<Decision>, Refu
         return Err(Refusal::new("all calls cannot be both approved and denied"));
     }
     let is_named = |id: &CallId| named.iter().any(|decision| decision.calls.contains(id));
-    let rest: Vec<CallId> =
-        session.pending().into_iter().map(|request| request.call.id).filter(|id| !is_named(id)).collect();
+    let rest: Vec<CallId> = approval::open(session)
+        .into_iter()
+        .map(|request| request.call.id)
+        .filter(|id| !is_named(id))
+        .collect();
     if let Some(mut decision) = all.pop()
         && !rest.is_empty()
     {

@@ -66,14 +66,15 @@ pub trait ControlChannel: Send + Sync {
     /// Synchronous. A delivery that is dropped by a caller that went away is returned to its sender.
     fn take(&self, scope: &ControlScope, types: &[CommandType]) -> Vec<Delivery>;
 
-    /// Takes this very command, if it waits here and nobody has taken it: for a sender who wants it back. Whoever takes it owns
-    /// its fate. A channel that cannot tell gives none, and the command waits as before.
+    /// Takes this very command, if it waits and nobody has taken it, wherever: for a sender who wants it back. Whoever takes it owns
+    /// its fate. Nothing else of the session is taken or held. A channel that cannot tell gives none, and the command waits as
+    /// before.
     ///
     /// # Cancel safety
-    /// As [`ControlChannel::take`].
-    fn take_one(&self, session: &SessionId, command: CommandId) -> Option<Delivery> {
+    /// Dropped before it is ready, the command is returned to its sender, or waits as before.
+    fn withdraw<'a>(&'a self, session: &'a SessionId, command: CommandId) -> BoxFuture<'a, Option<Delivery>> {
         let _ = (session, command);
-        None
+        Box::pin(std::future::ready(None))
     }
 
     /// Commands for the session that wait to be taken, as far as this channel knows of them here; in the order in which they

@@ -1,6 +1,6 @@
 //! Draining: the one function by which commands reach a turn.
 
-use turnwright_core::{CancelCause, TurnContext};
+use turnwright_core::{CancelCause, Timestamp, TurnContext};
 
 use crate::{
     CommandBody, CommandType, ControlChannel, ControlCommand, ControlError, ControlScope, Delivery, Fate,
@@ -115,6 +115,11 @@ fn scope_of(ctx: &TurnContext) -> ControlScope {
     }
 }
 
+/// To the millisecond: stores keep no more of a time, and a stop that came right after the turn began is meant.
+fn is_before(accepted: Timestamp, started: Timestamp) -> bool {
+    accepted.as_millisecond() < started.as_millisecond()
+}
+
 /// A run or turn id decides when there is one. Else an exit that was accepted before the turn began meant an earlier
 /// one (the channel's clock decides, since the sender's may be off); a message without a turn is for whichever runs.
 fn is_for(delivery: &Delivery, ctx: &TurnContext) -> bool {
@@ -124,7 +129,9 @@ fn is_for(delivery: &Delivery, ctx: &TurnContext) -> bool {
     }
     match command.scope.turn {
         Some(turn) => turn == ctx.turn(),
-        None => command.command_type().carries_message() || delivery.accepted_at() >= ctx.started_at(),
+        None => {
+            command.command_type().carries_message() || !is_before(delivery.accepted_at(), ctx.started_at())
+        }
     }
 }
 

@@ -52,7 +52,7 @@ impl Default for ChannelLimits {
 pub struct InMemoryControlChannel {
     clock: Arc<dyn Clock>,
     limits: ChannelLimits,
-    inner: Mutex<Inner>,
+    inner: Arc<Mutex<Inner>>,
 }
 
 impl InMemoryControlChannel {
@@ -63,7 +63,7 @@ impl InMemoryControlChannel {
 
     /// A channel with these bounds.
     pub fn with_limits(sources: &Sources, limits: ChannelLimits) -> Self {
-        Self { clock: sources.clock.clone(), limits, inner: Mutex::default() }
+        Self { clock: sources.clock.clone(), limits, inner: Arc::default() }
     }
 
     /// How many commands wait, expired ones that nobody asked for included.
@@ -94,25 +94,43 @@ impl InMemoryControlChannel {
     fn accept_unheard(&self, command: ControlCommand) -> Result<Receipt, SendError> {
         validate(&command)?;
         let accepted_at = self.clock.now();
+        let (session, ttl) = (command.scope.session.clone(), command.ttl);
+        let may_expire = !command.command_type().carries_message();
         let (receipt, arrivals) =
             self.locked(|inner, now| inner.accept(command, (now, accepted_at), &self.limits))?;
         if let Some(arrivals) = arrivals {
             arrivals.send_modify(|n| *n += 1);
         }
-        Ok(receipt)
+        match self.clock.instant().checked_add(ttl).filter(|_| may_expire) {
+            Some(end) => Ok(receipt.ends_at(end, self.expiry(session))),
+            None => Ok(receipt),
+        }
     }
 
-    /// Runs `f` under the lock, and tells the fates of what it ended when the lock is gone: the wakers of whoever
-    /// listens are not ours.
-    fn locked<R>(&self, f: impl FnOnce(&mut Inner, Instant) -> R) -> R {
-        let now = self.clock.instant();
-        let mut inner = self.inner.lock();
-        let result = f(&mut inner, now);
-        let ended = std::mem::take(&mut inner.ended);
-        drop(inner);
-        drop(ended);
-        result
+    /// Has the commands of a session looked at, as long as there is a channel.
+    fn expiry(&self, session: SessionId) -> Arc<dyn Fn() + Send + Sync> {
+        let (inner, clock) = (Arc::downgrade(&self.inner), self.clock.clone());
+        Arc::new(move || {
+            if let Some(inner) = inner.upgrade() {
+                locked(&inner, clock.instant(), |inner, now| inner.expire(&session, now));
+            }
+        })
     }
+
+    fn locked<R>(&self, f: impl FnOnce(&mut Inner, Instant) -> R) -> R {
+        locked(&self.inner, self.clock.instant(), f)
+    }
+}
+
+/// Runs `f` under the lock, and tells the fates of what it ended when the lock is gone: the wakers of whoever listens are not
+/// ours.
+fn locked<R>(inner: &Mutex<Inner>, now: Instant, f: impl FnOnce(&mut Inner, Instant) -> R) -> R {
+    let mut inner = inner.lock();
+    let result = f(&mut inner, now);
+    let ended = std::mem::take(&mut inner.ended);
+    drop(inner);
+    drop(ended);
+    result
 }
 
 impl ControlChannel for InMemoryControlChannel {
@@ -125,8 +143,9 @@ impl ControlChannel for InMemoryControlChannel {
         taken.into_iter().map(Waiting::deliver).collect()
     }
 
-    fn take_one(&self, session: &SessionId, command: CommandId) -> Option<Delivery> {
-        self.locked(|inner, now| inner.take_one(session, command, now)).map(Waiting::deliver)
+    fn withdraw<'a>(&'a self, session: &'a SessionId, command: CommandId) -> BoxFuture<'a, Option<Delivery>> {
+        let taken = self.locked(|inner, now| inner.take_one(session, command, now));
+        Box::pin(std::future::ready(taken.map(Waiting::deliver)))
     }
 
     fn queued(&self, session: &SessionId) -> Vec<CommandId> {

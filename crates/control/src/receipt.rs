@@ -1,8 +1,10 @@
 //! What became of a command.
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
-use turnwright_core::CommandId;
+use turnwright_core::{CommandId, clock::Instant};
 
 /// The one thing that happens to a command after it was accepted.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -34,22 +36,47 @@ impl Fate {
 }
 
 /// Proof that a command was accepted. Dropping it changes nothing.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Receipt {
     id: CommandId,
     fate: watch::Receiver<Option<Fate>>,
+    ends: Option<Ends>,
+}
+
+/// When a command's time is over, and how its channel is made to notice.
+#[derive(Clone)]
+struct Ends {
+    at: Instant,
+    notice: Arc<dyn Fn() + Send + Sync>,
+}
+
+impl std::fmt::Debug for Receipt {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Receipt")
+            .field("id", &self.id)
+            .field("fate", &self.try_fate())
+            .finish_non_exhaustive()
+    }
 }
 
 impl Receipt {
     /// For channels: a receipt, and what tells it the fate. A sender that goes away without a word means returned.
     pub fn new(id: CommandId) -> (watch::Sender<Option<Fate>>, Self) {
         let (tx, fate) = watch::channel(None);
-        (tx, Self { id, fate })
+        (tx, Self { id, fate, ends: None })
     }
 
     /// For channels: another receipt of the same command.
     pub fn of(id: CommandId, fate: &watch::Sender<Option<Fate>>) -> Self {
-        Self { id, fate: fate.subscribe() }
+        Self { id, fate: fate.subscribe(), ends: None }
+    }
+
+    /// For channels that look for expired commands only when somebody calls: `notice` is called when the time is over and somebody
+    /// still waits for the fate.
+    #[must_use]
+    pub fn ends_at(mut self, at: Instant, notice: Arc<dyn Fn() + Send + Sync>) -> Self {
+        self.ends = Some(Ends { at, notice });
+        self
     }
 
     /// The command.
@@ -68,6 +95,14 @@ impl Receipt {
     /// Safe: the fate is kept and can be asked for again.
     pub async fn fate(&self) -> Fate {
         let mut fate = self.fate.clone();
+        // Elsewhere nobody can wait for a time.
+        if let Some(ends) = self.ends.as_ref().filter(|_| tokio::runtime::Handle::try_current().is_ok()) {
+            tokio::select! {
+                biased;
+                _ = fate.wait_for(Option::is_some) => {}
+                () = tokio::time::sleep_until(ends.at) => (ends.notice)(),
+            }
+        }
         match fate.wait_for(Option::is_some).await {
             Ok(fate) => fate.clone().unwrap_or(Fate::Expired),
             Err(_) => self.try_fate().unwrap_or_else(|| Fate::returned("the channel is gone")),

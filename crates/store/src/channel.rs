@@ -38,6 +38,8 @@ pub struct SqliteChannel {
     open: Mutex<HashMap<CommandId, watch::Sender<Option<Fate>>>>,
     /// Fates that could not be stored yet.
     unstored: Arc<Mutex<HashMap<CommandId, Fate>>>,
+    /// Rows of claimed commands that could not be given back yet.
+    unreleased: Mutex<Vec<i64>>,
     /// Sessions whose commands are about to be claimed.
     claiming: Arc<Mutex<HashSet<SessionId>>>,
     me: Weak<Self>,
@@ -51,6 +53,7 @@ impl SqliteChannel {
             claimed: Mutex::default(),
             open: Mutex::default(),
             unstored: Arc::default(),
+            unreleased: Mutex::default(),
             claiming: Arc::default(),
             me: me.clone(),
         });
@@ -123,14 +126,14 @@ impl SqliteChannel {
         let of = session.clone();
         let claim = move |tx: &Transaction<'_>| {
             claiming.lock().remove(&of);
-            claim(tx, &of, &now)
+            claim(tx, &of, None, &now)
         };
         let (claiming, shared) = (self.claiming.clone(), self.shared.clone());
         let then = move |claimed: Result<Vec<Claimed>, StoreError>| match (claimed, me.upgrade()) {
             (Ok(claimed), _) if claimed.is_empty() => {}
             (Ok(claimed), Some(me)) => me.take_over(&session, claimed),
             // Nobody is there any more.
-            (Ok(claimed), None) => release(&shared, claimed),
+            (Ok(claimed), None) => release(&shared, None, claimed),
             (Err(e), _) => {
                 // The transaction may not even have begun.
                 claiming.lock().remove(&session);
@@ -194,11 +197,13 @@ impl SqliteChannel {
             let gone: Vec<_> = claimed.keys().filter(|session| !heard.contains(session)).cloned().collect();
             gone.into_iter().filter_map(|session| claimed.remove(&session)).flatten().collect()
         };
-        release(&self.shared, left);
+        release(&self.shared, Some(self), left);
     }
 
     /// Tries again what could not be stored.
     fn store_again(&self) {
+        let unreleased = std::mem::take(&mut *self.unreleased.lock());
+        release_rows(&self.shared, Some(self), unreleased);
         let unstored = std::mem::take(&mut *self.unstored.lock());
         for (id, fate) in unstored {
             store(&self.shared, &self.unstored, id, fate);
@@ -206,19 +211,35 @@ impl SqliteChannel {
     }
 }
 
-/// What was claimed and not taken is nobody's again.
-fn release(shared: &Shared, claimed: impl IntoIterator<Item = Claimed>) {
+/// What was claimed and not taken is nobody's again. Where that cannot be stored the channel tries again with its next sweep; while
+/// nobody can, the rows are this process's.
+fn release(shared: &Shared, channel: Option<&SqliteChannel>, claimed: impl IntoIterator<Item = Claimed>) {
     let left: Vec<i64> = claimed.into_iter().map(|claimed| claimed.number).collect();
+    release_rows(shared, channel, left);
+}
+
+fn release_rows(shared: &Shared, channel: Option<&SqliteChannel>, left: Vec<i64>) {
     if left.is_empty() {
         return;
     }
-    shared.threads.write_later(move |tx| {
-        for number in left {
-            tx.execute("UPDATE commands SET owner = NULL WHERE number = ?1 AND fate IS NULL", [number])
-                .map_err(sql)?;
-        }
-        Ok(())
-    });
+    let (rows, me) = (left.clone(), channel.map(|channel| channel.me.clone()));
+    shared.threads.write_then(
+        move |tx| {
+            for number in rows {
+                tx.execute("UPDATE commands SET owner = NULL WHERE number = ?1 AND fate IS NULL", [number])
+                    .map_err(sql)?;
+            }
+            Ok(())
+        },
+        move |done: Result<(), StoreError>| {
+            if let Err(e) = done {
+                tracing::warn!("{} claimed commands are not given back yet: {e}", left.len());
+                if let Some(me) = me.and_then(|me| me.upgrade()) {
+                    me.unreleased.lock().extend(left);
+                }
+            }
+        },
+    );
 }
 
 /// Stores a fate. One that cannot be stored is kept, and tried again with the next sweep.
@@ -240,7 +261,7 @@ impl Drop for SqliteChannel {
     fn drop(&mut self) {
         self.store_again();
         let claimed = std::mem::take(self.claimed.get_mut());
-        release(&self.shared, claimed.into_values().flatten());
+        release(&self.shared, None, claimed.into_values().flatten());
     }
 }
 
@@ -271,15 +292,39 @@ impl ControlChannel for SqliteChannel {
         taken.into_iter().map(|one| self.deliver(one)).collect()
     }
 
-    /// A command is here once it was claimed: for that somebody must listen.
-    fn take_one(&self, session: &SessionId, command: CommandId) -> Option<Delivery> {
-        let one = {
-            let mut all = self.claimed.lock();
-            let claimed = all.get_mut(session)?;
-            let at = claimed.iter().position(|one| one.command.id == command)?;
-            claimed.remove(at)?
-        };
-        Some(self.deliver(one))
+    fn withdraw<'a>(&'a self, session: &'a SessionId, command: CommandId) -> BoxFuture<'a, Option<Delivery>> {
+        Box::pin(async move {
+            let here = {
+                let mut all = self.claimed.lock();
+                let claimed = all.get_mut(session);
+                claimed.and_then(|claimed| {
+                    let at = claimed.iter().position(|one| one.command.id == command)?;
+                    claimed.remove(at)
+                })
+            };
+            if let Some(one) = here {
+                return Some(self.deliver(one));
+            }
+            let (now, of) = (self.shared.now(), session.clone());
+            let claim = move |tx: &Transaction<'_>| claim(tx, &of, Some(command), &now);
+            let (shared, me) = (self.shared.clone(), self.me.clone());
+            let (told, taken) = tokio::sync::oneshot::channel();
+            // Whether anybody still waits for it is known only when it was claimed.
+            self.shared.threads.write_then(claim, move |claimed| {
+                let one = match claimed {
+                    Ok(claimed) => claimed.into_iter().next(),
+                    Err(e) => {
+                        tracing::warn!("command {command} could not be taken back: {e}");
+                        None
+                    }
+                };
+                if let Err(Some(unwanted)) = told.send(one) {
+                    release(&shared, me.upgrade().as_deref(), [unwanted]);
+                }
+            });
+            let one = taken.await.ok().flatten()?;
+            Some(self.deliver(one))
+        })
     }
 
     fn queued(&self, session: &SessionId) -> Vec<CommandId> {
@@ -301,6 +346,7 @@ impl Listener for SqliteChannel {
             && self.nobody_waits()
             && self.claimed.lock().is_empty()
             && self.unstored.lock().is_empty()
+            && self.unreleased.lock().is_empty()
     }
 
     fn changed(&self, db: &Connection) {

@@ -155,9 +155,11 @@ fn room(tx: &Transaction<'_>, command: &ControlCommand, limits: &ChannelLimits) 
 }
 
 /// What waits for a session and is nobody's, or a dead process's.
+/// Takes what waits for a session and is nobody's, or this one of it.
 pub(crate) fn claim(
     tx: &Transaction<'_>,
     session: &SessionId,
+    only: Option<CommandId>,
     now: &Now,
 ) -> Result<Vec<Claimed>, StoreError> {
     expire(tx, now.ms())?;
@@ -176,6 +178,7 @@ pub(crate) fn claim(
         }
         let (number, body): (i64, String) = (row.get(0).map_err(sql)?, row.get(1).map_err(sql)?);
         match serde_json::from_str(&body) {
+            Ok(ControlCommand { id, .. }) if only.is_some_and(|only| only != id) => {}
             Ok(command) => claimed.push(Claimed {
                 number,
                 command,

@@ -91,7 +91,7 @@ pub(crate) fn all(c: &mut Bench) {
 }
 
 /// Each of the fifteen points once.
-async fn fire_all(hooks: &HookRunner, ctx: &TurnContext) {
+pub(crate) async fn fire_all(hooks: &HookRunner, ctx: &TurnContext) {
     let mut result = AgentResult::new("", StopReason::Completed);
     let (request, response) = (LlmRequest::default(), LlmResponse::default());
     let turn: TurnId = ctx.turn();

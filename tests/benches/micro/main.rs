@@ -10,6 +10,7 @@
     reason = "a benchmark stops at the first surprise, reads real clocks, and prints what it found"
 )]
 
+mod builtin;
 mod cancel;
 mod chains;
 mod chat;
@@ -39,6 +40,7 @@ fn criterion() -> Criterion<ThreadCpu> {
 fn main() {
     let mut c = criterion();
     hooks::all(&mut c);
+    builtin::all(&mut c);
     chains::all(&mut c);
     streams::all(&mut c);
     decode::all(&mut c);

@@ -99,6 +99,34 @@ const ROWS: &[Row] = &[
     },
 ];
 
+/// What a built-in hook costs a turn of one model call, with a history of forty messages.
+macro_rules! built_in {
+    ($name:literal) => {
+        Row {
+            what: concat!("built-in hook `", $name, "`, a turn"),
+            figure: |f| Ok(f.get(concat!("builtin/", $name))? - f.get("builtin/nobody")?),
+            unit: "ns",
+            beside: None,
+            budget: Budget::None,
+        }
+    };
+}
+
+const BUILT_IN: &[Row] = &[
+    built_in!("checkpoint"),
+    built_in!("clean_up"),
+    built_in!("context_assembly"),
+    built_in!("current_time"),
+    built_in!("env_injection"),
+    built_in!("length_guard"),
+    built_in!("logging"),
+    built_in!("loop_detection"),
+    built_in!("runtime_context"),
+    built_in!("task_delegation_nudge"),
+    built_in!("todo_continuation"),
+    built_in!("todo_planning_nudge"),
+];
+
 /// What stands below those of the decoders.
 const TURNS: &[Row] = &[
     Row {
@@ -127,6 +155,20 @@ const TURNS: &[Row] = &[
         figure: |f| Ok(f.get("turn/burst_hand")? * f.get("turn/burst_full")? / 1e3),
         unit: "µs",
         beside: Some((|f| f.get("turn/burst_full"), LOOP)),
+        budget: RatioAtMost(1.3),
+    },
+    Row {
+        what: "turn, event by event, the built-in hooks",
+        figure: |f| Ok(f.get("turn/paced_hand")? * f.get("turn/paced_built_in")? / 1e3),
+        unit: "µs",
+        beside: Some((|f| f.get("turn/paced_built_in"), LOOP)),
+        budget: RatioAtMost(1.3),
+    },
+    Row {
+        what: "turn, in one piece, the built-in hooks",
+        figure: |f| Ok(f.get("turn/burst_hand")? * f.get("turn/burst_built_in")? / 1e3),
+        unit: "µs",
+        beside: Some((|f| f.get("turn/burst_built_in"), LOOP)),
         budget: RatioAtMost(1.3),
     },
     Row {

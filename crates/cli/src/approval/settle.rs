@@ -12,6 +12,7 @@ use turnwright::{
 
 use super::{
     answer::Answer,
+    open,
     show::{choices, is_cut, prompt, questions, whole},
 };
 use crate::{
@@ -21,6 +22,9 @@ use crate::{
     view::{View, printable},
     watch::{Aside, Console, Heard, Leg},
 };
+
+/// What is said of a question that waited too long.
+const EXPIRED: &str = "\nthe approval expired: it counts as denied\n";
 
 /// What nobody's silence means.
 const NOBODY: &str = "nobody answered";
@@ -156,22 +160,40 @@ fn is_elsewhere(session: &Session) -> bool {
     session.is_interrupted() || !session.is_parked()
 }
 
-/// Asks for a line until somebody answers here, or decides elsewhere: then nothing is answered.
+/// What ends the asking.
+enum Answered {
+    Here(Heard),
+    Elsewhere,
+    Expired,
+}
+
+/// Waits until the first of these questions has expired; for ever where none does.
+async fn expiry(pending: &[ApprovalRequest]) {
+    let Some(at) = pending.iter().filter_map(|request| request.expires_at).min() else {
+        return std::future::pending().await;
+    };
+    let left = at.duration_since(Sources::default().clock.now());
+    tokio::time::sleep(left.try_into().unwrap_or_default()).await;
+}
+
+/// Asks for a line until somebody answers here, or decides elsewhere, or a question has expired: then nothing is answered.
 async fn ask(
     console: &mut Console,
     keyboard: &mut Keyboard,
     session: &Session,
     (prompt, pending): (&str, &[ApprovalRequest]),
     watch: &mut Option<Wakeup>,
-) -> Option<Heard> {
+) -> Answered {
     let mut asked = pin!(console.ask(keyboard, prompt, Wanted::Answer));
+    let mut expired = pin!(expiry(pending));
     loop {
         tokio::select! {
-            heard = &mut asked => return Some(heard),
+            heard = &mut asked => return Answered::Here(heard),
+            () = &mut expired => return Answered::Expired,
             // Other sessions of the same store wake it too: the question stays as it is.
             () = changed(watch) => {
-                if session.refresh().await.is_ok() && (session.pending() != pending || is_elsewhere(session)) {
-                    return None;
+                if session.refresh().await.is_ok() && (open(session) != pending || is_elsewhere(session)) {
+                    return Answered::Elsewhere;
                 }
             }
         }
@@ -185,26 +207,30 @@ async fn settle(console: &mut Console, keyboard: &mut Keyboard, session: &Sessio
     // What was decided before somebody watched. That it cannot be read is told when something is to be written.
     let _ = session.refresh().await;
     // Each is seen before any is decided: an answer may be for all of them.
-    console.question(&questions(&session.pending(), console.errors)).await;
+    console.question(&questions(&open(session), console.errors)).await;
     'calls: loop {
         if is_elsewhere(session) {
             return Settled { turn: Err(elsewhere(session)), leaves: false };
         }
-        let pending = session.pending();
+        let pending = open(session);
         let Some(request) = pending.first() else { break };
         let prompt = prompt(request);
         let answer = loop {
             let typed = match ask(console, keyboard, session, (prompt.as_str(), &pending), &mut watch).await {
-                None => {
+                Answered::Elsewhere => {
                     console.question("\ndecided elsewhere\n").await;
                     continue 'calls;
                 }
-                Some(Heard::Typed(typed)) => typed,
-                Some(Heard::Terminate) if console.is_kept => {
+                Answered::Expired => {
+                    console.question(EXPIRED).await;
+                    continue 'calls;
+                }
+                Answered::Here(Heard::Typed(typed)) => typed,
+                Answered::Here(Heard::Terminate) if console.is_kept => {
                     console.question("\n").await;
                     return Settled { turn: Ok(None), leaves: true };
                 }
-                Some(Heard::Terminate) => {
+                Answered::Here(Heard::Terminate) => {
                     return Settled { leaves: true, ..stopped(session, Asked::Terminate.reason()) };
                 }
             };
@@ -250,6 +276,10 @@ async fn settle(console: &mut Console, keyboard: &mut Keyboard, session: &Sessio
         let decided = session.decide(&decision).await;
         if let Err(DecideError::Decision(DecisionError::AlreadyDecided(_))) = &decided {
             console.question("decided elsewhere\n").await;
+            continue;
+        }
+        if let Err(DecideError::Decision(DecisionError::Expired(_))) = &decided {
+            console.question(EXPIRED).await;
             continue;
         }
         if let Err(DecideError::Decision(

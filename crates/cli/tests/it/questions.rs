@@ -199,3 +199,22 @@ fn what_was_not_shown_whole_cannot_be_approved() {
         assert_eq!(std::fs::read_to_string(root.join("a.txt")).unwrap(), content);
     });
 }
+
+/// `fault_r5_72`: nobody's answer is a denial, and not the end of the turn.
+#[test]
+fn a_question_that_expires_counts_as_denied_and_the_turn_goes_on() {
+    run(async {
+        let root = directory();
+        std::fs::write(root.join("turnwright.toml"), "[approvals]\nexpires_seconds = 1\n").unwrap();
+        let call = Reply::new().tool_call("s1", "shell", r#"{"command":"touch x"}"#);
+        let server = server([call, Reply::new().text("Then not.")]).await;
+        let mut terminal = Terminal::open(&server, &root, &["chat"]);
+        terminal.say("do it").await;
+        terminal.sees("? y/n > ").await;
+        terminal.sees("the approval expired: it counts as denied\n").await;
+        terminal.sees("Then not.\n").await;
+        assert!(!root.join("x").exists());
+        let asked = format!("{:?}", server.requests()[1]);
+        assert!(asked.contains("the approval expired"), "{asked}");
+    });
+}

@@ -129,7 +129,7 @@ impl Inner {
     }
 
     /// The same for the commands and keys of one session.
-    fn expire(&mut self, session: &SessionId, now: Instant) {
+    pub(super) fn expire(&mut self, session: &SessionId, now: Instant) {
         if let Some(queue) = self.sessions.get_mut(session) {
             let expired = queue.expire(now);
             self.end(expired);

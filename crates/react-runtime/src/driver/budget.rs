@@ -1,5 +1,7 @@
 //! Budgets in a leg: asked before each call, charged after it, and watched while time passes.
 
+use std::time::Duration;
+
 use turnwright_control::ControlError;
 use turnwright_core::{
     Budget, BudgetLimits, BudgetUsed, CancelCause, CancelKind, ErrorInfo, ErrorKind, TokenUsage,
@@ -9,6 +11,9 @@ use turnwright_llm_stream::{ModelHandle, prices::Price};
 
 use super::LegRt;
 use crate::{agent::AgentInner, ledger::Leg, session::Parent};
+
+/// How often a leg whose time is limited is charged for it.
+const TIME_TICK: Duration = Duration::from_millis(250);
 
 impl AgentInner {
     /// The budget of a turn: none where nothing is limited.
@@ -30,20 +35,31 @@ impl LegRt {
         used
     }
 
-    fn elapsed(&self) -> std::time::Duration {
-        let is_over = *self.time_charged.lock();
+    /// The leg's time that no budget was charged for yet.
+    fn elapsed(&self) -> Duration {
         let now = self.ctx.sources().clock.instant();
-        if is_over { std::time::Duration::ZERO } else { now.saturating_duration_since(self.began) }
+        let since = *self.time_charged.lock();
+        since.map_or(Duration::ZERO, |since| now.saturating_duration_since(since))
     }
 
-    /// The leg is over: its time counts.
-    pub(super) fn charge_time(&self) {
-        if let Some(budget) = self.ctx.budget() {
-            let time = self.elapsed();
-            if !std::mem::replace(&mut *self.time_charged.lock(), true) {
-                budget.charge_time(time);
-            }
+    /// Charges the leg's time so far, so that legs which share a budget see each other's.
+    fn charge_time_so_far(&self) {
+        let Some(budget) = self.ctx.budget() else { return };
+        let now = self.ctx.sources().clock.instant();
+        let mut charged = self.time_charged.lock();
+        if let Some(since) = charged.replace(now) {
+            drop(charged);
+            budget.charge_time(now.saturating_duration_since(since));
+        } else {
+            // It is over.
+            *charged = None;
         }
+    }
+
+    /// The leg is over: its time counts, and no more of it.
+    pub(super) fn charge_time(&self) {
+        self.charge_time_so_far();
+        *self.time_charged.lock() = None;
     }
 
     /// Before a model is asked. A history is legal here, and nothing was begun.
@@ -57,12 +73,14 @@ impl LegRt {
             );
             return Err(Exit::failed(ErrorKind::Configuration, message));
         }
+        self.charge_time_so_far();
         budget.take_model_call().map_err(|e| Exit::Control(e.into()))
     }
 
     /// Before a tool is entered. A refusal ends the turn once the batch is closed, so that the history is legal.
     pub(super) fn take_tool_call(&self) -> Result<(), ErrorInfo> {
         let Some(budget) = self.ctx.budget() else { return Ok(()) };
+        self.charge_time_so_far();
         budget.take_tool_call().map_err(|e| {
             let message = format!("not run: {e}");
             self.breach.lock().get_or_insert_with(|| e.into());
@@ -91,11 +109,18 @@ impl LegRt {
 
     /// Ends the turn when its time, or that of a budget above it, is over. Never ends without such a limit.
     pub(super) async fn watch_time(&self) {
-        let Some((left, exceeded)) = self.ctx.budget().and_then(Budget::time_left) else {
-            return std::future::pending().await;
-        };
-        tokio::time::sleep(left).await;
-        self.ctx.cancel().cancel(CancelCause::runtime(CancelKind::Budget, exceeded.to_string()));
+        loop {
+            let Some((left, exceeded)) = self.ctx.budget().and_then(Budget::time_left) else {
+                return std::future::pending().await;
+            };
+            if left.is_zero() {
+                self.ctx.cancel().cancel(CancelCause::runtime(CancelKind::Budget, exceeded.to_string()));
+                return std::future::pending().await;
+            }
+            // Others may use of it too.
+            tokio::time::sleep(left.min(TIME_TICK)).await;
+            self.charge_time_so_far();
+        }
     }
 }
 

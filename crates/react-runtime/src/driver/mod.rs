@@ -78,9 +78,8 @@ pub(crate) struct LegRt {
     pub(crate) keeper: Keeper,
     /// What the leg goes on from, marked as running; taken when it was stored, none without a store.
     pub(crate) begun_from: Mutex<Option<TurnSnapshot>>,
-    /// When the leg began.
-    pub(crate) began: Instant,
-    pub(crate) time_charged: Mutex<bool>,
+    /// Until when its budget was charged for its time; none once it is over.
+    pub(crate) time_charged: Mutex<Option<Instant>>,
     /// The budget that a call of the batch was refused for.
     pub(crate) breach: Mutex<Option<ControlError>>,
     /// The chain of the iteration was left with the iteration open, by its core and not by a layer.
@@ -207,6 +206,10 @@ impl LegRt {
         };
         let commands = async {
             let Some(channel) = &self.agent.channel else { return std::future::pending().await };
+            // A leg that is not in the store yet may find that another process runs the turn: what is sent is for that one.
+            if self.is_kept() {
+                self.has_stored().await;
+            }
             let mut wakeup = channel.wakeup(self.ctx.session());
             loop {
                 // The latch is in the context: whoever awaits next sees it.

@@ -30,6 +30,7 @@ pub(crate) struct Keeper {
     is_lost: Notify,
     /// The leg has stored something: the session is its own to write.
     has_stored: AtomicBool,
+    stored: Notify,
     /// Messages of commands that are history, and not stored yet.
     landed: Mutex<Vec<Landed>>,
 }
@@ -45,6 +46,17 @@ impl LegRt {
     /// Whether there is a store to write to.
     pub(super) fn is_kept(&self) -> bool {
         self.agent.store.is_some()
+    }
+
+    /// Waits until the leg has stored something.
+    pub(super) async fn has_stored(&self) {
+        loop {
+            let stored = self.keeper.stored.notified();
+            if self.keeper.has_stored.load(SeqCst) {
+                return;
+            }
+            stored.await;
+        }
     }
 
     /// Whether this error says that the leg never had the session: it is another writer's, and nothing was stored before.
@@ -65,6 +77,7 @@ impl LegRt {
         let save = Save { messages, snapshot, by_leg: true, events, applied };
         let then = || {
             self.keeper.has_stored.store(true, SeqCst);
+            self.keeper.stored.notify_waiters();
             // What was shown is in it: nobody may note it once more.
             self.ledger.with(|leg| leg.stored(revision, stored));
         };

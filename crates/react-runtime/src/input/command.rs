@@ -1,5 +1,6 @@
 //! Words that are commands, and no messages.
 
+use turnwright_control::{CommandBody, ControlCommand, ControlScope, Receipt};
 use turnwright_core::{ApprovalRequest, CancelCause, CancelKind};
 
 use super::Refused;
@@ -33,8 +34,10 @@ pub enum CommandDone {
     Nothing,
     /// A further leg began: of the resumed turn, of one whose last call was decided, or of one that is cancelled.
     Leg(TurnHandle),
-    /// The decision was taken; these still wait.
+    /// The decision was taken; these still wait. With none left, the turn could not go on here, and waits to be resumed.
     Decided(Vec<ApprovalRequest>),
+    /// The turn runs in another process, and was sent what to do.
+    Sent(Receipt),
 }
 
 impl Command {
@@ -60,6 +63,12 @@ pub(super) async fn run(session: &Session, command: Command, actor: &str) -> Res
             let is_first = running.ctx.cancel().cancel(CancelCause::requested(actor).reason("/stop"));
             Ok(if is_first { CommandDone::Asked } else { CommandDone::AskedAlready })
         }
+        // It runs elsewhere, or was cut off: who has it takes the command. Of one that nobody has, `is_held` knows.
+        (command @ (Command::Stop | Command::Pause), None)
+            if session.is_interrupted() && is_held(session).await =>
+        {
+            send(session, &command, actor).await
+        }
         (Command::Stop, None) if session.is_parked() => {
             let leg = session.cancel_parked(CancelCause::requested(actor).reason("/stop"));
             Ok(CommandDone::Leg(leg?))
@@ -71,12 +80,34 @@ pub(super) async fn run(session: &Session, command: Command, actor: &str) -> Res
         (Command::Decide(decision), _) => {
             let pending = session.decide(&decision.by(actor, now)).await?;
             match pending.is_empty() {
-                true => Ok(CommandDone::Leg(session.resume()?)),
+                // It is stored, whether or not the turn can go on here.
+                true => Ok(session.resume().map_or_else(|_| CommandDone::Decided(pending), CommandDone::Leg)),
                 false => Ok(CommandDone::Decided(pending)),
             }
         }
         _ => Ok(CommandDone::Nothing),
     }
+}
+
+/// Whether another process has the session.
+async fn is_held(session: &Session) -> bool {
+    let agent = &session.0.agent;
+    let (Some(store), Some(_)) = (&agent.store, &agent.channel) else { return false };
+    store.load(session.id()).await.ok().flatten().is_some_and(|stored| stored.lease.is_some())
+}
+
+/// Sends it to whoever runs the turn.
+async fn send(session: &Session, command: &Command, actor: &str) -> Result<CommandDone, Refused> {
+    let agent = &session.0.agent;
+    let channel = agent.channel.clone().ok_or(Refused::NoChannel)?;
+    let body = match command {
+        Command::Stop => CommandBody::CancelTurn { reason: Some("/stop".into()) },
+        _ => CommandBody::DrainTurn,
+    };
+    let mut scope = ControlScope::session(session.id().clone());
+    scope.turn = session.snapshot().map(|snapshot| snapshot.turn);
+    let command = ControlCommand::new(&agent.sources, scope, actor, body);
+    Ok(CommandDone::Sent(channel.send(command).await?))
 }
 
 /// Why a turn was interrupted for another message.

@@ -118,6 +118,20 @@ pub enum Refused {
     Store(#[from] StoreError),
 }
 
+/// A sender's id, which may come again unless its message was taken: also when nobody waits for that any more.
+struct Remembered<'a> {
+    session: &'a Session,
+    id: Option<&'a str>,
+}
+
+impl Drop for Remembered<'_> {
+    fn drop(&mut self) {
+        if let Some(id) = self.id {
+            self.session.0.forget_key(id);
+        }
+    }
+}
+
 /// The door of an agent for messages. Cheap to clone; it keeps nothing but what waits.
 #[derive(Debug, Clone)]
 pub struct Inbox {
@@ -163,8 +177,8 @@ impl Inbox {
     /// [`Refused`]; the message is the caller's again.
     ///
     /// # Cancel safety
-    /// Dropped before it is ready, the message may be on its way: submit it again with the same id, and be told that it is a
-    /// duplicate if it is.
+    /// Dropped before it is ready, the message may be on its way to a turn that runs, and nothing else has become of it: submit it
+    /// again with the same id. The channel knows it by that id, and it is queued once.
     pub async fn submit(&self, session: &SessionId, message: UserMessage) -> Result<Submitted, Refused> {
         let session = self.agent.open_session(session.clone()).await?;
         if self.commands
@@ -178,11 +192,10 @@ impl Inbox {
         {
             return Ok(Submitted::Duplicate);
         }
-        let taken = self.take(&session, &message).await;
-        if let (Err(_), Some(id)) = (&taken, &message.id) {
-            session.0.forget_key(id);
-        }
-        taken
+        let mut remembered = Remembered { session: &session, id: message.id.as_deref() };
+        let taken = self.take(&session, &message).await?;
+        remembered.id = None;
+        Ok(taken)
     }
 
     async fn take(&self, session: &Session, message: &UserMessage) -> Result<Submitted, Refused> {

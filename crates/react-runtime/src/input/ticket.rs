@@ -7,7 +7,7 @@ use turnwright_control::{Fate, Receipt};
 use crate::{Input, Session, StartError, TurnHandle};
 
 /// How often a message that waits looks whether the turn is gone that it waits for.
-const LOOK_EVERY: Duration = Duration::from_millis(250);
+const LOOK_EVERY: Duration = Duration::from_millis(500);
 
 /// A message that waits. It lands by itself; the ticket tells when, and starts a turn with it where the one it waited for
 /// ended first. Dropped, a message that comes back is nobody's: hold the ticket.
@@ -79,20 +79,28 @@ impl Ticket {
         }
     }
 
-    /// Waits until the message is the last one to know that no turn runs, and takes it back: it came when the turn had taken
-    /// its last look. Its fate is told then.
+    /// Takes the message back when no turn is there any more for which it waits: it came when the turn had taken its last look, or
+    /// the agent shuts down. Its fate is told then. Ends in no other way.
+    ///
+    /// It does not listen for the session: who listens takes what is sent, and that is for whoever runs the turn.
     async fn stranded(&self) {
         let Some(channel) = &self.session.0.agent.channel else { return std::future::pending().await };
-        // A channel with a store behind it looks for sessions that somebody listens to.
-        let _listening = channel.wakeup(self.session.id());
         loop {
-            if !self.session.is_busy()
-                && !self.session.is_parked()
-                && let Some(mine) = channel.take_one(self.session.id(), self.receipt.id())
-            {
-                return mine.settle(Fate::returned("no turn runs any more"));
-            }
             tokio::time::sleep(LOOK_EVERY).await;
+            if self.session.is_busy() {
+                continue;
+            }
+            // The turn may run, wait or have ended in another process.
+            let is_known = self.session.refresh().await.is_ok();
+            let (is_busy, is_parked) = (self.session.is_busy(), self.session.is_parked());
+            let closes = self.session.0.agent.admits().is_err();
+            if is_known
+                && !is_busy
+                && (!is_parked || closes)
+                && let Some(mine) = channel.withdraw(self.session.id(), self.receipt.id()).await
+            {
+                return mine.settle(Fate::returned("no turn takes it any more"));
+            }
         }
     }
 

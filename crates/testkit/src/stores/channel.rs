@@ -126,28 +126,21 @@ async fn what_is_sent_is_taken_once_in_order(channel: &dyn ControlChannel) -> Re
 
 async fn one_command_can_be_taken_back(channel: &dyn ControlChannel) -> Result<(), Broken> {
     let id = session("s");
-    let (_listening, scope) = listen(channel, &id);
     let (first, second) = (send(channel, steer(&id, "a")).await?, send(channel, steer(&id, "b")).await?);
-    let mut mine = None;
-    let wait = async {
-        while mine.is_none() {
-            mine = channel.take_one(&id, second.id());
-            tokio::time::sleep(Duration::from_millis(2)).await;
+    let mine = channel.withdraw(&id, second.id()).await;
+    holds!(channel.withdraw(&id, second.id()).await.is_none(), "a command is taken back once");
+    match mine {
+        Some(mine) => {
+            same!(text(&mine), "b", "it is that command");
+            mine.settle(Fate::returned("taken back"));
         }
-    };
-    holds!(tokio::time::timeout(PATIENCE, wait).await.is_ok(), "a command that waits can be taken by its id");
-    holds!(channel.take_one(&id, second.id()).is_none(), "and only once");
-    if let Some(mine) = mine {
-        same!(text(&mine), "b", "it is that command");
-        mine.settle(Fate::returned("taken back"));
+        None => return Err("a command that waits can be taken back".into()),
     }
     same!(fate(&second).await?, Fate::returned("taken back"), "who takes it owns its fate");
-    same!(
-        take(channel, &scope, &ALL, 1).await?.iter().map(text).collect::<Vec<_>>(),
-        ["a"],
-        "the others wait on"
-    );
-    drop(first);
+    let (_listening, scope) = listen(channel, &id);
+    let rest = take(channel, &scope, &ALL, 1).await?;
+    same!(rest.iter().map(text).collect::<Vec<_>>(), ["a"], "the others wait on");
+    holds!(channel.withdraw(&id, first.id()).await.is_none(), "what was taken cannot be taken back");
     Ok(())
 }
 
@@ -218,11 +211,14 @@ async fn what_nobody_takes_ends(channel: &dyn ControlChannel) -> Result<(), Brok
     let short = Duration::from_millis(20);
     let gone = send(channel, cancel(&id).ttl(short)).await?;
     let stays = send(channel, steer(&id, "stay").ttl(short)).await?;
-    tokio::time::sleep(short * 4).await;
+    same!(
+        fate(&gone).await?,
+        Fate::Expired,
+        "what nobody took in time is expired, also when nobody asks the channel"
+    );
     let (_listening, scope) = listen(channel, &id);
     let taken = take(channel, &scope, &ALL, 1).await?;
     same!(taken.iter().map(text).collect::<Vec<_>>(), ["stay"], "a message does not expire, a cancel does");
-    same!(fate(&gone).await?, Fate::Expired, "what nobody took in time is expired");
     drop(taken);
     holds!(matches!(fate(&stays).await?, Fate::Returned { .. }), "and the message has its own fate");
     Ok(())

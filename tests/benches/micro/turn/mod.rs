@@ -69,7 +69,8 @@ pub(crate) fn pairs() {
         let hand = hand::Loop::new(&base_url);
         let bare = ours::agent(&base_url, ours::Registered::Nothing);
         let full = ours::agent(&base_url, ours::Registered::Everything);
-        let mut times: [Vec<Duration>; 3] = Default::default();
+        let built_in = ours::agent(&base_url, ours::Registered::BuiltIns);
+        let mut times: [Vec<Duration>; 4] = Default::default();
         for _ in 0..ROUNDS {
             let begun = cpu::now();
             (0..TURNS).for_each(|_| check(runtime.block_on(hand.turn())));
@@ -78,17 +79,20 @@ pub(crate) fn pairs() {
             let by_bare = cpu::now();
             (0..TURNS).for_each(|_| check(runtime.block_on(ours::turn(&full))));
             let by_full = cpu::now();
-            for (times, took) in times.iter_mut().zip([by_hand - begun, by_bare - by_hand, by_full - by_bare])
-            {
+            (0..TURNS).for_each(|_| check(runtime.block_on(ours::turn(&built_in))));
+            let by_built_in = cpu::now();
+            let took = [by_hand - begun, by_bare - by_hand, by_full - by_bare, by_built_in - by_full];
+            for (times, took) in times.iter_mut().zip(took) {
                 times.push(took);
             }
         }
-        let [hand, bare, full] = times.map(|mut times| {
+        let [hand, bare, full, built_in] = times.map(|mut times| {
             times.sort();
             times[ROUNDS / 10].as_secs_f64()
         });
         let name = flow.name();
         println!("figure turn/{name}_bare {:.3}", bare / hand);
         println!("figure turn/{name}_full {:.3}", full / hand);
+        println!("figure turn/{name}_built_in {:.3}", built_in / hand);
     }
 }

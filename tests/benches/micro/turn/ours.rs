@@ -18,6 +18,8 @@ pub(super) enum Registered {
     Nothing,
     /// Eight hooks at every point, and three layers at each scope.
     Everything,
+    /// The built-in hooks.
+    BuiltIns,
 }
 
 /// A layer that passes everything.
@@ -67,6 +69,11 @@ pub(super) fn agent(base_url: &str, registered: Registered) -> Agent {
         }
         for _ in 0..3 {
             agent = agent.interceptor(interceptor!(Passes));
+        }
+    }
+    if registered == Registered::BuiltIns {
+        for (_, hook) in crate::builtin::hooks() {
+            agent = agent.hook(hook);
         }
     }
     agent.build().unwrap()
