@@ -45,9 +45,16 @@ pub trait CheckpointStore: Send + Sync + 'static {
         session: &'a SessionId,
         turn: TurnId,
     ) -> BoxFuture<'a, Result<Vec<IterationCheckpoint>, HookError>>;
+
+    /// Forgets those of a session, for whoever closes or deletes it. None is no error.
+    ///
+    /// # Errors
+    /// Why they could not be forgotten; some may be.
+    fn forget<'a>(&'a self, session: &'a SessionId) -> BoxFuture<'a, Result<(), HookError>>;
 }
 
-/// Checkpoints in memory: the last so many, of all sessions together.
+/// Checkpoints in memory: the last so many, of all sessions together. They hold the histories they show until others take their
+/// place, or [`forget`](CheckpointStore::forget) is called.
 #[derive(Debug)]
 pub struct MemoryCheckpoints {
     kept: Mutex<VecDeque<IterationCheckpoint>>,
@@ -91,6 +98,18 @@ impl CheckpointStore for MemoryCheckpoints {
             kept.iter().filter(|one| one.session == *session && one.turn == turn).cloned().collect();
         of.sort_by_key(|one| (one.attempt, one.iteration));
         Box::pin(std::future::ready(Ok(of)))
+    }
+
+    fn forget<'a>(&'a self, session: &'a SessionId) -> BoxFuture<'a, Result<(), HookError>> {
+        let gone: VecDeque<_> = {
+            let mut kept = self.kept.lock();
+            let (gone, others) = kept.drain(..).partition(|one| one.session == *session);
+            *kept = others;
+            gone
+        };
+        // Out of the lock.
+        drop(gone);
+        Box::pin(std::future::ready(Ok(())))
     }
 }
 

@@ -74,7 +74,7 @@ impl LoopDetection {
     }
 
     fn repetition(&self, messages: &[Arc<Message>]) -> Option<Repetition> {
-        let rounds = rounds(messages, 2 * self.window + LONGEST_PERIOD);
+        let rounds = rounds(messages, self.window.saturating_mul(2).saturating_add(LONGEST_PERIOD));
         (1..=LONGEST_PERIOD).find_map(|period| {
             let same =
                 rounds.iter().zip(rounds.iter().skip(period)).take_while(|(a, b)| a.id == b.id).count();

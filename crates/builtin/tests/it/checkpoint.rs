@@ -32,6 +32,11 @@ async fn each_iteration_leaves_one_with_a_legal_history_and_the_oldest_go_first(
     }
     assert!(last[0].messages.len() < last[2].messages.len());
     assert_eq!(of(turns[0]).await.len(), 1, "four are kept");
+    let forget = async |id: &SessionId| store.forget(id).await.map_err(|e| e.to_string()).unwrap();
+    forget(&SessionId::new("other").unwrap()).await;
+    assert_eq!(of(turns[1]).await.len(), 3, "those of others stay");
+    forget(session.id()).await;
+    assert_eq!((of(turns[0]).await.len(), of(turns[1]).await.len()), (0, 0));
 }
 
 struct Broken;
@@ -46,6 +51,9 @@ impl CheckpointStore for Broken {
         _: TurnId,
     ) -> BoxFuture<'a, Result<Vec<IterationCheckpoint>, HookError>> {
         Box::pin(std::future::ready(Ok(Vec::new())))
+    }
+    fn forget<'a>(&'a self, _: &'a SessionId) -> BoxFuture<'a, Result<(), HookError>> {
+        Box::pin(std::future::ready(Ok(())))
     }
 }
 
