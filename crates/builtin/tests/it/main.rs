@@ -11,6 +11,7 @@ mod length_guard;
 mod logging;
 mod loop_detection;
 mod memory;
+mod noted;
 mod nudges;
 mod overflow;
 mod subagents;
