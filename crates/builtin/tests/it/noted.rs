@@ -18,7 +18,9 @@ use turnwright_llm_stream::{LlmRequest, LlmResponse};
 
 /// Which hook was called at which point, in order, session by session. Clones share it.
 #[derive(Clone, Default)]
-pub(crate) struct Notes(Arc<Mutex<BTreeMap<SessionId, Vec<(HookPoint, &'static str)>>>>);
+pub(crate) struct Notes(Arc<Mutex<BTreeMap<SessionId, Vec<Call>>>>);
+
+type Call = (HookPoint, &'static str);
 
 impl Notes {
     /// A line a firing: the point, and who was called at it.

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use turnwright_builtin::{
     LengthGuard, MemoryTodos, TodoContinuation, TodoStatus, TodoStore, register_tree_aware_hooks, todo_tools,
+    todos_of,
 };
 use turnwright_core::{BudgetLimits, Outcome, SessionId, StopReason};
 use turnwright_react_runtime::{AgentBuilder, machine::Limits};
@@ -108,6 +109,26 @@ async fn what_is_no_list_is_refused_and_the_old_one_stays() {
     assert!(said[1].contains("entry 1 says nothing") && said[2].contains("500 are the most"), "{said:?}");
     assert!(said[3].contains("100 are the most") && said[4].contains("unknown variant `soon`"), "{said:?}");
     assert_eq!(said[5], "1. [pending] a");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_history_says_which_list_was_written_last() {
+    let script = [
+        says("nothing to do"),
+        write(&[("a", "pending")]),
+        write(&[("b", "in_progress")]),
+        write(&[("", "pending")]),
+        says("end"),
+        says("end"),
+    ];
+    let (agent, store) = with_todos(script);
+    let session = agent.build().unwrap().new_session();
+    ask(&session).await;
+    assert_eq!(todos_of(session.messages().iter().map(|m| &**m)), None);
+    ask(&session).await;
+    let written = todos_of(session.messages().iter().map(|m| &**m)).unwrap();
+    assert_eq!(written, store.load(session.id()).await.unwrap(), "the one that was refused does not count");
+    assert_eq!((written[0].content.as_str(), written.len()), ("b", 1));
 }
 
 #[tokio::test]
