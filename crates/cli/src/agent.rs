@@ -41,7 +41,7 @@ pub(crate) fn build(
 ) -> Result<Agent, Refusal> {
     let (model, fallbacks) = (provider::model(args, tape)?, fallbacks(args, config, tape)?);
     let agent = builder(args, config, model.clone(), fallbacks.clone())?;
-    let agent = kept::keep(hooks::with(agent, args, config, store)?, store);
+    let agent = kept::keep(hooks::with(agent, (args, config), store)?, store);
     subagents::build(agent, (args, config), (model, fallbacks), store)
 }
 

@@ -7,15 +7,15 @@ use parking_lot::Mutex;
 use turnwright::{
     AgentBuilder, HookSpec, Limits, SessionId,
     builtin::{
-        CurrentTime, EnvInjection, LengthGuard, LoopDetection, Todo, TodoContinuation, TodoPlanningNudge,
-        TodoStore, todo_tools, todos_of,
+        CurrentTime, EnvInjection, LengthGuard, LoopDetection, TaskDelegationNudge, Todo, TodoContinuation,
+        TodoPlanningNudge, TodoStore, todo_tools, todos_of,
     },
     core::BoxFuture,
     runtime::store::SessionStore,
     store::SqliteStore,
 };
 
-use crate::{Refusal, args::AgentArgs, config::Config};
+use crate::{Refusal, args::AgentArgs, config::Config, subagents};
 
 const ENABLE: &str = "hooks.enable";
 const VARIABLES: &str = "hooks.env_injection.variables";
@@ -24,21 +24,24 @@ const OBSERVATION: &str = "hooks.loop_detection.observation";
 const WINDOW: &str = "hooks.loop_detection.window";
 const ZONE: &str = "hooks.current_time.zone";
 
-const NAMES: [&str; 6] = [
+/// The one that is not for a subagent, which has nobody to delegate to.
+const DELEGATION: &str = "task_delegation_nudge";
+
+const NAMES: [&str; 7] = [
     "current_time",
     "env_injection",
     "length_guard",
     "loop_detection",
+    DELEGATION,
     "todo_continuation",
     "todo_planning_nudge",
 ];
 
 /// Those that would do nothing here, and why.
-const IDLE: [(&str, &str); 4] = [
+const IDLE: [(&str, &str); 3] = [
     ("checkpoint", "nothing here reads checkpoints; the store keeps sessions without it"),
     ("logging", "the program has no log; with --json it tells all that a turn does"),
     ("runtime_context", "no tool of the program asks for it"),
-    ("task_delegation_nudge", "the agent has nobody to delegate to"),
 ];
 
 /// Keys of one hook: they do nothing without it.
@@ -71,6 +74,10 @@ pub(crate) fn mistakes(config: &Config) -> Vec<(&'static str, String)> {
         } else if !NAMES.contains(&name.as_str()) {
             wrong.push((ENABLE, format!("there is no hook {name:?}; the hooks are: {}", NAMES.join(", "))));
         }
+    }
+    if is_enabled(config, DELEGATION) && config.get("subagents.outputs").is_none() {
+        let why = "the agent has nobody to delegate to without subagents.outputs";
+        wrong.push((ENABLE, format!("{DELEGATION:?} would do nothing: {why}")));
     }
     for (key, hook) in OPTIONS {
         if config.get(key).is_some() && !is_enabled(config, hook) {
@@ -109,11 +116,11 @@ fn variables(config: &Config) -> Result<EnvInjection, String> {
     })
 }
 
-/// The agent with the hooks of the configuration, and with the tools they are about.
+/// The agent with the hooks of the configuration, and with the tools they are about. For a subagent too: it has the same ones,
+/// but for the hint that there are subagents.
 pub(crate) fn with(
     mut agent: AgentBuilder,
-    args: &AgentArgs,
-    config: &Config,
+    (args, config): (&AgentArgs, &Config),
     store: Option<&SqliteStore>,
 ) -> Result<AgentBuilder, Refusal> {
     let todos: Arc<dyn TodoStore> = Arc::new(Lists { known: Mutex::default(), store: store.cloned() });
@@ -130,6 +137,8 @@ pub(crate) fn with(
                 config.count(NUDGES).into_iter().fold(guard, LengthGuard::nudges).into()
             }
             "loop_detection" => loops(args, config)?.into(),
+            DELEGATION if agent.name() == subagents::EXPLORER => continue,
+            DELEGATION => TaskDelegationNudge.into(),
             "todo_continuation" => TodoContinuation::new(todos.clone()).into(),
             "todo_planning_nudge" => TodoPlanningNudge.into(),
             other => return Err(config.refuse(ENABLE, &format!("there is no hook {other:?}"))),

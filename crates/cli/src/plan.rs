@@ -35,7 +35,7 @@ pub(crate) fn show(global: &Global, args: &AgentArgs, config: &Config) -> Result
         false => (nobody()?, Vec::new()),
     };
     let agent = agent::builder(args, config, model.clone(), fallbacks.clone())?;
-    let agent = hooks::with(agent, args, config, None)?;
+    let agent = hooks::with(agent, (args, config), None)?;
     let mut plan = subagents::build(agent, (args, config), (model, fallbacks), None)?.plan();
     if !is_configured {
         plan.model = NO_MODEL.into();

@@ -119,7 +119,7 @@ pub(crate) const KEYS: &[Key] = &[
         "hooks.enable",
         Kind::Texts,
         "none",
-        "built-in hooks, in the order they run: `current_time`, `env_injection`, `length_guard`, `loop_detection`, `todo_continuation`, `todo_planning_nudge`",
+        "built-in hooks, in the order they run: `current_time`, `env_injection`, `length_guard`, `loop_detection`, `task_delegation_nudge`, `todo_continuation`, `todo_planning_nudge`",
     ),
     key(
         "hooks.env_injection.variables",

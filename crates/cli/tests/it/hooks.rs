@@ -22,13 +22,14 @@ fn what_would_do_nothing_is_a_mistake_with_its_reason() {
                 turnwright(&["config", "check", "t.toml"]).current_dir(&root).output().await.unwrap();
             (output.status.code(), stderr(&output))
         };
-        let text = "[hooks]\nenable = [\"loops\", \"checkpoint\", \"current_time\", \"current_time\", \"env_injection\", \"loop_detection\"]\ncurrent_time.zone = \"Mars/Base\"\nenv_injection.variables = [\"TURN=x\"]\nloop_detection.window = 1\nlength_guard.nudges = 3\n[limits]\nrenewals = 4\n";
+        let text = "[hooks]\nenable = [\"loops\", \"checkpoint\", \"task_delegation_nudge\", \"current_time\", \"current_time\", \"env_injection\", \"loop_detection\"]\ncurrent_time.zone = \"Mars/Base\"\nenv_injection.variables = [\"TURN=x\"]\nloop_detection.window = 1\nlength_guard.nudges = 3\n[limits]\nrenewals = 4\n";
         let (code, notes) = check(text).await;
         assert_eq!(code, Some(2));
         for wanted in [
             "t.toml:2:10: hooks.enable: there is no hook \"loops\"; the hooks are: current_time, env_injection",
             "hooks.enable: \"checkpoint\" would do nothing: nothing here reads checkpoints",
             "hooks.enable: \"current_time\" is named twice",
+            "hooks.enable: \"task_delegation_nudge\" would do nothing: the agent has nobody to delegate to",
             "t.toml:3:21: hooks.current_time.zone: ",
             "t.toml:4:27: hooks.env_injection.variables: \"TURN\" is written by the hook itself",
             "t.toml:5:25: hooks.loop_detection.window: one round repeats nothing",
@@ -183,5 +184,34 @@ fn a_later_process_goes_on_with_the_list_of_an_earlier_one() {
         );
         let read = events.iter().find(|e| e["type"] == "tool_result").unwrap();
         assert_eq!(read["content"], "1. [pending] sweep");
+    });
+}
+
+#[test]
+fn the_subagent_has_the_same_hooks_but_for_the_hint_that_there_are_subagents() {
+    run(async {
+        let root = directory();
+        let file = "[hooks]\nenable = [\"length_guard\", \"task_delegation_nudge\", \"todo_planning_nudge\"]\n[limits]\niterations = 6\n[subagents]\noutputs = \"reports\"\n[store]\npath = \"none\"\n";
+        fs::write(root.join("turnwright.toml"), file).unwrap();
+        let task = r#"{"agent": "explorer", "prompt": "look"}"#;
+        let look = || Reply::new().tool_call("l", "list_dir", "{}");
+        let looks = || [look(), look(), look()];
+        let script = [Reply::new().tool_call("t", "task", task)].into_iter().chain(looks()).chain([
+            Reply::new().text("half").finish("length"),
+            Reply::new().text("whole"),
+            Reply::new().text("done"),
+        ]);
+        let server = server(script).await;
+        let output = ask(&server, &["--json", "hi"]).current_dir(&root).output().await.unwrap();
+        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+        let child = server.requests()[5].json()["messages"].to_string();
+        assert!(
+            child.contains("cut by the output limit") && child.contains("list of them with todo_write"),
+            "{child}"
+        );
+        assert!(!child.contains("giving a part that stands by itself"), "{child}");
+        let answer = last(&server);
+        assert!(answer.contains("status: completed"), "{answer}");
+        assert_eq!(server.requests().len(), 7);
     });
 }
