@@ -4,15 +4,20 @@ use std::sync::{Arc, Weak};
 
 use futures::StreamExt;
 use turnwright_builtin::{
-    Checkpoint, CheckpointStore, CurrentTime, EnvInjection, LengthGuard, Logging, LoopDetection,
-    MemoryCheckpoints, MemoryTodos, RecordContext, TaskDelegationNudge, TodoContinuation, TodoPlanningNudge,
-    TodoStore, todo_tools,
+    Checkpoint, CheckpointStore, CurrentTime, EnvInjection, ExperienceFiles, ExperienceReview, InboxFlush,
+    LengthGuard, Logging, LoopDetection, MemoryCheckpoints, MemoryTodos, RecordContext, TaskDelegationNudge,
+    TodoContinuation, TodoPlanningNudge, TodoStore,
+    memory::{CleanUp, Consolidation, ContextAssembly, CoreMemory},
+    todo_tools,
 };
 use turnwright_core::{Message, Origin, SessionId};
 use turnwright_hook::{HookSpec, hook};
 use turnwright_llm_stream::FinishReason;
-use turnwright_react_runtime::Agent;
-use turnwright_testkit::{Reply, virtual_sources};
+use turnwright_react_runtime::{
+    Agent,
+    mailbox::{Mail, MailKind, Mailbox, MemoryMailbox},
+};
+use turnwright_testkit::{Reply, ScriptedModel, virtual_sources};
 
 use crate::{
     noted::{Noted, Notes},
@@ -38,6 +43,9 @@ struct All {
     notes: Notes,
     todos: Arc<dyn TodoStore>,
     checkpoints: Arc<MemoryCheckpoints>,
+    mailbox: Arc<MemoryMailbox>,
+    /// Of the experiences and of the core memory; gone with this.
+    _folder: tempfile::TempDir,
 }
 
 impl All {
@@ -45,6 +53,13 @@ impl All {
         let notes = Notes::default();
         let todos: Arc<dyn TodoStore> = Arc::new(MemoryTodos::default());
         let checkpoints = Arc::new(MemoryCheckpoints::default());
+        let mailbox = Arc::new(MemoryMailbox::new());
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("core.md"), "They like tea.").unwrap();
+        let core = CoreMemory::in_file(folder.path().join("core.md"));
+        // Reviews take turns: how many there are is chance.
+        let model = || ScriptedModel::new((0..8).map(|_| Reply::new().text("Nothing.").finish())).handle();
+        let review = ExperienceReview::new(ExperienceFiles::below(folder.path()), model()).unwrap();
         let mut hooks = Vec::new();
         macro_rules! noted {
             ($($hook:expr, $name:literal, $priority:literal;)*) => {
@@ -66,10 +81,15 @@ impl All {
             Checkpoint::new(checkpoints.clone()), "checkpoint", 0;
             TodoPlanningNudge, "todo_planning_nudge", 0;
             TaskDelegationNudge, "task_delegation_nudge", 0;
+            InboxFlush::new(mailbox.clone()), "inbox_flush", 0;
+            ContextAssembly::default().source(0, core.clone()), "context_assembly", 0;
+            Consolidation::new(core, model()), "consolidation", 0;
+            review.min_messages(4), "experience_review", 0;
+            CleanUp::for_window(100_000), "clean_up", -100;
             LengthGuard::default(), "length_guard", 0;
             TodoContinuation::new(todos.clone()), "todo_continuation", -1000;
         }
-        Self { hooks, notes, todos, checkpoints }
+        Self { hooks, notes, todos, checkpoints, mailbox, _folder: folder }
     }
 
     /// An agent with a model of its own, and with all the hooks.
@@ -94,6 +114,9 @@ struct Ran {
 /// Runs one, and answers what it left behind that somebody may still hold.
 async fn run(all: &All, agent: &Agent, reads: bool) -> (Ran, SessionId, Vec<Weak<Message>>) {
     let session = agent.new_session();
+    let (kind, to) = (MailKind::AgentMessage, session.id().clone());
+    let mail = Mail { id: "m".into(), to, from: "ann".into(), kind, text: "hello".into(), answers: None };
+    all.mailbox.post(mail).await.unwrap();
     let mut turn = session.start("hi").unwrap();
     if reads {
         while turn.next().await.is_some() {}
@@ -112,6 +135,8 @@ async fn run(all: &All, agent: &Agent, reads: bool) -> (Ran, SessionId, Vec<Weak
 fn golden() -> Ran {
     let written = [
         "current_time",
+        "inbox_flush",
+        "context_assembly",
         "task_delegation_nudge",
         "loop_detection",
         // At the same AFTER_TURN, by priority.
@@ -119,19 +144,23 @@ fn golden() -> Ran {
         "length_guard",
     ];
     let begin = "before_graph: env_injection
-start_node_turn: current_time runtime_context todo_planning_nudge task_delegation_nudge";
-    let asked = "before_iteration: loop_detection todo_planning_nudge task_delegation_nudge
+start_node_turn: current_time runtime_context todo_planning_nudge task_delegation_nudge inbox_flush context_assembly";
+    let asked =
+        "before_iteration: clean_up loop_detection todo_planning_nudge task_delegation_nudge inbox_flush
+before_llm: inbox_flush
 after_llm_response: logging length_guard";
     let tools = "before_tool_execution: runtime_context logging
 after_tool_execution: runtime_context logging";
     let (after, end) = ("after_iteration: checkpoint", "after_turn: todo_continuation length_guard");
     let round = [asked, tools, after].join("\n");
     let last = [asked, after, end].join("\n");
-    let trace = [begin, &round, &round, &round, &round, &last, &round, &last].join("\n");
+    let over = "after_graph: consolidation experience_review
+finally_graph: inbox_flush";
+    let trace = [begin, &round, &round, &round, &round, &last, &round, &last, over].join("\n");
     Ran { content: "done".into(), attempts: 2, written: written.map(str::to_owned).to_vec(), trace }
 }
 
-#[tokio::test(start_paused = true)]
+#[tokio::test]
 async fn one_turn_has_the_golden_trace_whether_it_is_read_or_not() {
     for reads in [true, false] {
         let all = All::new();
@@ -150,7 +179,7 @@ async fn eight_sessions_at_once_share_them_and_each_has_the_same_trace() {
     }
 }
 
-#[tokio::test(start_paused = true)]
+#[tokio::test]
 async fn of_a_closed_session_they_keep_what_their_stores_are_asked_to_keep_and_nothing_else() {
     let all = All::new();
     let (_, session, left) = run(&all, &all.agent(1), true).await;
@@ -158,6 +187,7 @@ async fn of_a_closed_session_they_keep_what_their_stores_are_asked_to_keep_and_n
     // The store of checkpoints: it had the last one after the last iteration.
     assert_eq!(held(), left.len(), "the test can see what is held");
     assert_eq!(all.todos.load(&session).await.unwrap().len(), 1);
+    assert!(all.mailbox.find(&session, "m").await.unwrap().is_none(), "read mail is not kept");
     all.checkpoints.forget(&session).await.map_err(|e| e.to_string()).unwrap();
     all.todos.save(&session, Vec::new()).await.unwrap();
     assert_eq!(held(), 0, "the hooks are still there: {}", all.hooks.len());
