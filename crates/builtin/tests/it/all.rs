@@ -188,7 +188,7 @@ async fn of_a_closed_session_they_keep_what_their_stores_are_asked_to_keep_and_n
     assert_eq!(held(), left.len(), "the test can see what is held");
     assert_eq!(all.todos.load(&session).await.unwrap().len(), 1);
     assert!(all.mailbox.find(&session, "m").await.unwrap().is_none(), "read mail is not kept");
-    all.checkpoints.forget(&session).await.map_err(|e| e.to_string()).unwrap();
+    all.checkpoints.forget(&session).await.unwrap();
     all.todos.save(&session, Vec::new()).await.unwrap();
     assert_eq!(held(), 0, "the hooks are still there: {}", all.hooks.len());
 }
