@@ -7,6 +7,7 @@ mod context;
 mod current_time;
 mod experience;
 mod inbox_flush;
+mod legs;
 mod length_guard;
 mod logging;
 mod loop_detection;
