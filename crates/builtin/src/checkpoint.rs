@@ -33,21 +33,28 @@ pub trait CheckpointStore: Send + Sync + 'static {
     /// Keeps one.
     ///
     /// # Errors
-    /// Why it could not be kept. The turn goes on without it.
-    fn keep(&self, checkpoint: IterationCheckpoint) -> BoxFuture<'_, Result<(), HookError>>;
+    /// Why it could not be kept, in words. The turn goes on without it.
+    fn keep(&self, checkpoint: IterationCheckpoint) -> BoxFuture<'_, Result<(), String>>;
 
     /// Those of a turn, by attempt and iteration.
     ///
     /// # Errors
-    /// Why they cannot be read.
+    /// Why they cannot be read, in words.
     fn list<'a>(
         &'a self,
         session: &'a SessionId,
         turn: TurnId,
-    ) -> BoxFuture<'a, Result<Vec<IterationCheckpoint>, HookError>>;
+    ) -> BoxFuture<'a, Result<Vec<IterationCheckpoint>, String>>;
+
+    /// Forgets those of a session, for whoever closes or deletes it. None is no error.
+    ///
+    /// # Errors
+    /// Why they could not be forgotten, in words; some may be.
+    fn forget<'a>(&'a self, session: &'a SessionId) -> BoxFuture<'a, Result<(), String>>;
 }
 
-/// Checkpoints in memory: the last so many, of all sessions together.
+/// Checkpoints in memory: the last so many, of all sessions together. They hold the histories they show until others take their
+/// place, or [`forget`](CheckpointStore::forget) is called.
 #[derive(Debug)]
 pub struct MemoryCheckpoints {
     kept: Mutex<VecDeque<IterationCheckpoint>>,
@@ -69,7 +76,7 @@ impl Default for MemoryCheckpoints {
 }
 
 impl CheckpointStore for MemoryCheckpoints {
-    fn keep(&self, checkpoint: IterationCheckpoint) -> BoxFuture<'_, Result<(), HookError>> {
+    fn keep(&self, checkpoint: IterationCheckpoint) -> BoxFuture<'_, Result<(), String>> {
         let dropped: Vec<_> = {
             let mut kept = self.kept.lock();
             kept.push_back(checkpoint);
@@ -85,12 +92,24 @@ impl CheckpointStore for MemoryCheckpoints {
         &'a self,
         session: &'a SessionId,
         turn: TurnId,
-    ) -> BoxFuture<'a, Result<Vec<IterationCheckpoint>, HookError>> {
+    ) -> BoxFuture<'a, Result<Vec<IterationCheckpoint>, String>> {
         let kept = self.kept.lock();
         let mut of: Vec<_> =
             kept.iter().filter(|one| one.session == *session && one.turn == turn).cloned().collect();
         of.sort_by_key(|one| (one.attempt, one.iteration));
         Box::pin(std::future::ready(Ok(of)))
+    }
+
+    fn forget<'a>(&'a self, session: &'a SessionId) -> BoxFuture<'a, Result<(), String>> {
+        let gone: VecDeque<_> = {
+            let mut kept = self.kept.lock();
+            let (gone, others) = kept.drain(..).partition(|one| one.session == *session);
+            *kept = others;
+            gone
+        };
+        // Out of the lock.
+        drop(gone);
+        Box::pin(std::future::ready(Ok(())))
     }
 }
 
@@ -121,6 +140,6 @@ impl AfterIteration for Checkpoint {
             messages: ctx.history().snapshot().messages,
             state: ctx.state().snapshot()?,
         };
-        self.store.keep(checkpoint).await
+        self.store.keep(checkpoint).await.map_err(HookError::msg)
     }
 }

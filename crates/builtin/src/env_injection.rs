@@ -6,6 +6,9 @@ use turnwright_hook::{HookError, point::BeforeGraph};
 /// What the names of its variables begin with.
 pub const ENV_PREFIX: &str = "TURNWRIGHT_CTX_";
 
+/// What it tells in any case, in the order in which it is read off a turn.
+const OWN: [&str; 5] = ["SESSION", "RUN", "TURN", "LEG", "AGENT"];
+
 /// Tells the child processes of a turn where they belong: `TURNWRIGHT_CTX_SESSION`, `_RUN`, `_TURN`, `_LEG` and `_AGENT`, and
 /// what [`with`](EnvInjection::with) adds.
 ///
@@ -20,33 +23,44 @@ impl EnvInjection {
     /// A further variable, by the rest of its name: `TENANT` becomes `TURNWRIGHT_CTX_TENANT`.
     ///
     /// # Errors
-    /// When the name has other characters than `A-Z`, `0-9` and `_`, or the value has a null character: no system takes these.
+    /// When the name has other characters than `A-Z`, `0-9` and `_`, or the value has a null character, which no system takes;
+    /// or when the name is one of the hook's own, so that no value can pass for the turn it belongs to.
     pub fn with(mut self, name: &str, value: impl Into<String>) -> Result<Self, InvalidVariable> {
         let value = value.into();
         let is_name = |c: char| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_';
+        if OWN.contains(&name) {
+            return Err(InvalidVariable::Own(name.into()));
+        }
         if name.is_empty() || !name.chars().all(is_name) || value.contains('\0') {
-            return Err(InvalidVariable(name.into()));
+            return Err(InvalidVariable::Malformed(name.into()));
         }
         self.more.push((name.into(), value));
         Ok(self)
     }
 }
 
-/// A variable that no system takes.
+/// Why a variable is refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is no variable: names have A-Z, 0-9 and _, and values no null character")]
-pub struct InvalidVariable(String);
+#[non_exhaustive]
+pub enum InvalidVariable {
+    /// No system takes it.
+    #[error("{0:?} is no variable: names have A-Z, 0-9 and _, and values no null character")]
+    Malformed(String),
+    /// The hook writes it itself.
+    #[error("{0:?} is written by the hook itself: it writes {own}", own = OWN.join(", "))]
+    Own(String),
+}
 
 impl BeforeGraph for EnvInjection {
     async fn before_graph(&self, ctx: &TurnContext) -> Result<(), HookError> {
         let own = [
-            ("SESSION", ctx.session().to_string()),
-            ("RUN", ctx.run().to_string()),
-            ("TURN", ctx.turn().to_string()),
-            ("LEG", ctx.leg().to_string()),
-            ("AGENT", ctx.agent().to_owned()),
+            ctx.session().to_string(),
+            ctx.run().to_string(),
+            ctx.turn().to_string(),
+            ctx.leg().to_string(),
+            ctx.agent().to_owned(),
         ];
-        let own = own.into_iter().map(|(name, value)| (name.to_owned(), value));
+        let own = OWN.into_iter().map(str::to_owned).zip(own);
         let all: Vec<_> = own.chain(self.more.iter().cloned()).collect();
         ctx.state().update(&CHILD_ENV, |before| {
             let mut map = before.cloned().unwrap_or_default();

@@ -42,5 +42,5 @@ pub use reminder::{is_reminder, remind};
 pub use runtime_context::{RecordContext, RecordedCall, RuntimeContext, runtime_context};
 pub use subagent::{SubagentError, Subagents, SubagentsBuilder};
 pub use subagent_auto_send::SubagentAutoSend;
-pub use todo::{MemoryTodos, TODO_READ, TODO_WRITE, Todo, TodoStatus, TodoStore, todo_tools};
+pub use todo::{MemoryTodos, TODO_READ, TODO_WRITE, Todo, TodoStatus, TodoStore, todo_tools, todos_of};
 pub use todo_continuation::TodoContinuation;

@@ -35,7 +35,7 @@ pub struct LoopDetection {
 
 impl Default for LoopDetection {
     fn default() -> Self {
-        Self { window: 10, observation: 2 }
+        Self { window: Self::DEFAULT_WINDOW, observation: 2 }
     }
 }
 
@@ -58,6 +58,9 @@ struct Repetition {
 }
 
 impl LoopDetection {
+    /// How many rounds a repetition has before anything is said of it, unless [`window`](Self::window) says otherwise.
+    pub const DEFAULT_WINDOW: usize = 10;
+
     /// How many rounds a repetition has before anything is said of it. 10 by default, 2 at least.
     #[must_use]
     pub fn window(mut self, rounds: usize) -> Self {
@@ -74,7 +77,7 @@ impl LoopDetection {
     }
 
     fn repetition(&self, messages: &[Arc<Message>]) -> Option<Repetition> {
-        let rounds = rounds(messages, 2 * self.window + LONGEST_PERIOD);
+        let rounds = rounds(messages, self.window.saturating_mul(2).saturating_add(LONGEST_PERIOD));
         (1..=LONGEST_PERIOD).find_map(|period| {
             let same =
                 rounds.iter().zip(rounds.iter().skip(period)).take_while(|(a, b)| a.id == b.id).count();

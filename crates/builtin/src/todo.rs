@@ -1,7 +1,7 @@
 //! Todo lists of sessions: where they are kept, and the tools a model keeps them with.
 
 use std::{
-    collections::{HashMap, VecDeque},
+    collections::{HashMap, HashSet, VecDeque},
     fmt::Write,
     sync::Arc,
 };
@@ -9,7 +9,7 @@ use std::{
 use parking_lot::Mutex;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use turnwright_core::{BoxFuture, SessionId};
+use turnwright_core::{BoxFuture, Message, Role, SessionId, ToolResult};
 use turnwright_react_runtime::tool::{Tool, ToolContext, ToolError, tool};
 
 /// The name of the tool that writes the list.
@@ -145,6 +145,28 @@ pub fn todo_tools(store: &Arc<dyn TodoStore>) -> (impl Tool, impl Tool) {
         }
     });
     (write, read.idempotent())
+}
+
+/// The list as the latest [`TODO_WRITE`] in a history that succeeded left it; none when there is none. For stores that begin
+/// with what a session's history says, such as one in memory after the process that had the list ended.
+pub fn todos_of<'a>(messages: impl DoubleEndedIterator<Item = &'a Message>) -> Option<Vec<Todo>> {
+    let mut succeeded = HashSet::new();
+    for message in messages.rev() {
+        let results = message.tool_results().filter(|result| result.tool() == TODO_WRITE);
+        succeeded.extend(results.filter(|result| !result.is_error()).map(ToolResult::call_id));
+        // Of the calls of one answer the last one counts: they ran one after the other.
+        let calls: Vec<_> = message.tool_calls().filter(|call| succeeded.contains(&call.id)).collect();
+        let written =
+            calls.iter().rev().find_map(|call| serde_json::from_str::<Written>(&call.arguments).ok());
+        if let Some(Written { todos }) = written {
+            return Some(todos);
+        }
+        // Ids are unique within a turn only.
+        if message.role == Role::Assistant {
+            succeeded.clear();
+        }
+    }
+    None
 }
 
 fn check(todos: &[Todo]) -> Result<(), ToolError> {

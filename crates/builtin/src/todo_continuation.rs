@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use sha2::{Digest, Sha256};
-use turnwright_core::{AgentResult, Outcome, StateKey, TurnContext};
+use turnwright_core::{AgentResult, StateKey, StopReason, TurnContext};
 use turnwright_hook::{
     HookError,
     point::{AfterTurn, TurnAnswer},
@@ -20,8 +20,9 @@ static SEEN: StateKey<String> = StateKey::new("turnwright.builtin/todo_continuat
 ///
 /// AFTER_TURN, name `todo_continuation`, priority −1000: first. It reminds the model of what is left and asks for a further
 /// attempt and a renewal of the attempts, once for each state of the list: a list that did not change since lets the turn end.
-/// A model that keeps editing its list is bounded by the runtime's renewals (10 by default). Turns that failed, were cancelled
-/// or ran out of time are left alone.
+/// A model that keeps editing its list is bounded by the runtime's renewals (10 by default). Only an attempt that completed, or
+/// that ended at the limit of its iterations or of the model's output, is gone on with: one that failed, was cancelled, or used
+/// up its time or its budget is left alone.
 #[derive(Clone)]
 pub struct TodoContinuation {
     store: Arc<dyn TodoStore>,
@@ -36,7 +37,9 @@ impl TodoContinuation {
 
 impl AfterTurn for TodoContinuation {
     async fn after_turn(&self, ctx: &TurnContext, result: &mut AgentResult) -> Result<TurnAnswer, HookError> {
-        if !matches!(result.outcome(), Outcome::Completed | Outcome::LimitReached) {
+        // A further attempt has nothing to spend when a budget is used up.
+        let goes_on = [StopReason::Completed, StopReason::MaxIterations, StopReason::MaxTokens];
+        if !goes_on.contains(&result.stop_reason) {
             return Ok(TurnAnswer::Done);
         }
         let list = self.store.load(ctx.session()).await.map_err(HookError::msg)?;

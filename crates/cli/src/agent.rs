@@ -20,7 +20,7 @@ use crate::{
     approval,
     args::{AgentArgs, ProviderName},
     config::Config,
-    kept, provider,
+    hooks, kept, provider,
     refusal::Refusal,
     subagents,
     tape::Tape,
@@ -41,7 +41,8 @@ pub(crate) fn build(
 ) -> Result<Agent, Refusal> {
     let (model, fallbacks) = (provider::model(args, tape)?, fallbacks(args, config, tape)?);
     let agent = builder(args, config, model.clone(), fallbacks.clone())?;
-    subagents::build(kept::keep(agent, store), (args, config), (model, fallbacks), store)
+    let agent = kept::keep(hooks::with(agent, (args, config), store)?, store);
+    subagents::build(agent, (args, config), (model, fallbacks), store)
 }
 
 /// What is wrong with a configuration that only the machine knows.
@@ -103,7 +104,8 @@ pub(crate) fn with_fallbacks(agent: AgentBuilder, models: Vec<ModelHandle>) -> A
 pub(crate) fn limits(args: &AgentArgs, config: &Config) -> Limits {
     let usual = Limits::default();
     let attempts = config.count("limits.attempts").unwrap_or(usual.attempts);
-    Limits { iterations: args.max_iterations, attempts, ..usual }
+    let renewals = config.count("limits.renewals").unwrap_or(usual.renewals);
+    Limits { iterations: args.max_iterations, attempts, renewals }
 }
 
 /// Who is asked about what: tools that never run come last, since nothing else counts for them.

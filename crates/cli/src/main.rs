@@ -10,6 +10,7 @@ mod decode;
 mod demo;
 mod doctor;
 mod exit;
+mod hooks;
 mod kept;
 mod keyboard;
 mod output;

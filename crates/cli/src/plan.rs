@@ -6,7 +6,7 @@ use serde::Serialize;
 use turnwright::{ChatClient, ModelHandle, Plan};
 
 use crate::{
-    Global, Refusal, agent, approval, args::AgentArgs, config::Config, output, provider, subagents,
+    Global, Refusal, agent, approval, args::AgentArgs, config::Config, hooks, output, provider, subagents,
     tape::Tape, view::printable,
 };
 
@@ -35,6 +35,7 @@ pub(crate) fn show(global: &Global, args: &AgentArgs, config: &Config) -> Result
         false => (nobody()?, Vec::new()),
     };
     let agent = agent::builder(args, config, model.clone(), fallbacks.clone())?;
+    let agent = hooks::with(agent, (args, config), None)?;
     let mut plan = subagents::build(agent, (args, config), (model, fallbacks), None)?.plan();
     if !is_configured {
         plan.model = NO_MODEL.into();

@@ -12,7 +12,10 @@ use turnwright::{
     store::SqliteStore,
 };
 
-use crate::{Refusal, agent, args::AgentArgs, config::Config};
+use crate::{Refusal, agent, args::AgentArgs, config::Config, hooks};
+
+/// Its name.
+pub(crate) const EXPLORER: &str = "explorer";
 
 const WHAT_FOR: &str = "Looks into the files below the tool root and tells what it found: for questions that need many \
     files or long ones. It can list, search and read, and changes nothing";
@@ -34,9 +37,10 @@ pub(crate) fn build(
         None => (Arc::new(MemoryStore::new()), Arc::new(MemoryMailbox::new())),
     };
     let explorer =
-        Agent::builder("explorer", model).instructions(INSTRUCTIONS).limits(agent::limits(args, config));
+        Agent::builder(EXPLORER, model).instructions(INSTRUCTIONS).limits(agent::limits(args, config));
     let explorer = agent::with_fallbacks(explorer, fallbacks);
     let explorer = agent::layers(agent::with_tools(explorer, &agent::workspace(args)?), config);
+    let explorer = hooks::with(explorer, (args, config), store)?;
     // The program ends with the turn it was asked for: nothing goes on behind it.
     let built = Subagents::builder(sessions, mailbox, args.tool_root.join(outputs))
         .agent(WHAT_FOR, explorer)

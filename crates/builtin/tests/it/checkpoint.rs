@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use turnwright_builtin::{Checkpoint, CheckpointStore, IterationCheckpoint, MemoryCheckpoints};
 use turnwright_core::{BoxFuture, SessionId, TurnId, history};
-use turnwright_hook::HookError;
 use turnwright_testkit::Reply;
 
 use crate::support::{agent, ask, calls, same};
@@ -24,7 +23,7 @@ async fn each_iteration_leaves_one_with_a_legal_history_and_the_oldest_go_first(
         turns.push(handle.turn());
         handle.result().await.unwrap();
     }
-    let of = async |turn| store.list(session.id(), turn).await.map_err(|e| e.to_string()).unwrap();
+    let of = async |turn| store.list(session.id(), turn).await.unwrap();
     let last = of(turns[1]).await;
     assert_eq!(last.iter().map(|one| one.iteration).collect::<Vec<_>>(), [1, 2, 3]);
     for one in &last {
@@ -32,20 +31,28 @@ async fn each_iteration_leaves_one_with_a_legal_history_and_the_oldest_go_first(
     }
     assert!(last[0].messages.len() < last[2].messages.len());
     assert_eq!(of(turns[0]).await.len(), 1, "four are kept");
+    let forget = async |id: &SessionId| store.forget(id).await.unwrap();
+    forget(&SessionId::new("other").unwrap()).await;
+    assert_eq!(of(turns[1]).await.len(), 3, "those of others stay");
+    forget(session.id()).await;
+    assert_eq!((of(turns[0]).await.len(), of(turns[1]).await.len()), (0, 0));
 }
 
 struct Broken;
 
 impl CheckpointStore for Broken {
-    fn keep(&self, _: IterationCheckpoint) -> BoxFuture<'_, Result<(), HookError>> {
-        Box::pin(std::future::ready(Err(HookError::msg("disk full"))))
+    fn keep(&self, _: IterationCheckpoint) -> BoxFuture<'_, Result<(), String>> {
+        Box::pin(std::future::ready(Err("disk full".into())))
     }
     fn list<'a>(
         &'a self,
         _: &'a SessionId,
         _: TurnId,
-    ) -> BoxFuture<'a, Result<Vec<IterationCheckpoint>, HookError>> {
+    ) -> BoxFuture<'a, Result<Vec<IterationCheckpoint>, String>> {
         Box::pin(std::future::ready(Ok(Vec::new())))
+    }
+    fn forget<'a>(&'a self, _: &'a SessionId) -> BoxFuture<'a, Result<(), String>> {
+        Box::pin(std::future::ready(Ok(())))
     }
 }
 

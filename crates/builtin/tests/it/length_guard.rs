@@ -34,6 +34,14 @@ async fn an_answer_that_is_cut_for_ever_ends_after_ten_nudges_with_an_error_that
 }
 
 #[tokio::test(start_paused = true)]
+async fn whatever_it_asks_for_a_turn_has_three_attempts_and_ten_renewals() {
+    let hook = LengthGuard::default().nudges(u32::MAX);
+    let session = agent((0..40).map(|_| cut("more "))).hook(hook).build().unwrap().new_session();
+    let result = ask(&session).await;
+    assert_eq!((result.attempts, result.outcome()), (13, Outcome::LimitReached));
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_empty_answer_is_asked_for_again() {
     let empty = || Reply::new().finish();
     let script = [empty(), empty(), Reply::new().text("here").finish()];

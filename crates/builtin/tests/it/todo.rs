@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use turnwright_builtin::{
     LengthGuard, MemoryTodos, TodoContinuation, TodoStatus, TodoStore, register_tree_aware_hooks, todo_tools,
+    todos_of,
 };
-use turnwright_core::{Outcome, SessionId};
-use turnwright_react_runtime::AgentBuilder;
+use turnwright_core::{BudgetLimits, Outcome, SessionId, StopReason};
+use turnwright_react_runtime::{AgentBuilder, machine::Limits};
 use turnwright_testkit::Reply;
 
 use crate::support::{agent, ask, calls, reminders};
@@ -68,8 +69,22 @@ async fn a_model_that_edits_its_list_for_ever_is_bounded() {
     });
     let (agent, _) = with_todos(script);
     let result = ask(&agent.build().unwrap().new_session()).await;
-    assert_eq!(result.outcome(), Outcome::LimitReached);
-    assert!(result.attempts <= 15, "{}", result.attempts);
+    assert_eq!((result.outcome(), result.attempts), (Outcome::LimitReached, 13));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_turn_without_budget_is_not_gone_on_with_and_one_at_its_iterations_is() {
+    let script = || [write(&[("a", "pending")]), write(&[("a", "completed")]), says("done")];
+    let budget = BudgetLimits { tool_calls: Some(1), ..BudgetLimits::default() };
+    let session = with_todos(script()).0.budget(budget).build().unwrap().new_session();
+    let result = ask(&session).await;
+    assert_eq!((result.stop_reason, result.attempts), (StopReason::Budget, 1), "{result:?}");
+    assert!(reminders(&session).is_empty(), "nothing is said that nobody reads");
+    let limits = Limits { iterations: 1, ..Limits::default() };
+    let script = [write(&[("a", "pending")]), says("on it"), says("done")];
+    let session = with_todos(script).0.limits(limits).build().unwrap().new_session();
+    let result = ask(&session).await;
+    assert_eq!((result.content.as_str(), reminders(&session).len()), ("on it", 1), "{result:?}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -94,6 +109,26 @@ async fn what_is_no_list_is_refused_and_the_old_one_stays() {
     assert!(said[1].contains("entry 1 says nothing") && said[2].contains("500 are the most"), "{said:?}");
     assert!(said[3].contains("100 are the most") && said[4].contains("unknown variant `soon`"), "{said:?}");
     assert_eq!(said[5], "1. [pending] a");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_history_says_which_list_was_written_last() {
+    let script = [
+        says("nothing to do"),
+        write(&[("a", "pending")]),
+        write(&[("b", "in_progress")]),
+        write(&[("", "pending")]),
+        says("end"),
+        says("end"),
+    ];
+    let (agent, store) = with_todos(script);
+    let session = agent.build().unwrap().new_session();
+    ask(&session).await;
+    assert_eq!(todos_of(session.messages().iter().map(|m| &**m)), None);
+    ask(&session).await;
+    let written = todos_of(session.messages().iter().map(|m| &**m)).unwrap();
+    assert_eq!(written, store.load(session.id()).await.unwrap(), "the one that was refused does not count");
+    assert_eq!((written[0].content.as_str(), written.len()), ("b", 1));
 }
 
 #[tokio::test]

@@ -110,6 +110,42 @@ pub(crate) const KEYS: &[Key] = &[
         "what a denial means to the turn",
     ),
     key(
+        "hooks.current_time.zone",
+        Kind::Text,
+        "the machine's",
+        "the time zone of `current_time`, by its IANA name",
+    ),
+    key(
+        "hooks.enable",
+        Kind::Texts,
+        "none",
+        "built-in hooks, in the order they run: `current_time`, `env_injection`, `length_guard`, `loop_detection`, `task_delegation_nudge`, `todo_continuation`, `todo_planning_nudge`",
+    ),
+    key(
+        "hooks.env_injection.variables",
+        Kind::Texts,
+        "none",
+        "what child processes are told beside the ids of their turn: `NAME=value` becomes `TURNWRIGHT_CTX_NAME`",
+    ),
+    key(
+        "hooks.length_guard.nudges",
+        Kind::Count,
+        "10",
+        "how often in a row an answer that was cut or is empty is asked for again; attempts and renewals bound it too",
+    ),
+    key(
+        "hooks.loop_detection.observation",
+        Kind::Count,
+        "2",
+        "looks after the reminder at which the loop must still be there before the turn ends",
+    ),
+    key(
+        "hooks.loop_detection.window",
+        Kind::Count,
+        "10",
+        "rounds of a loop before the model is reminded, at least 2; an attempt must have more iterations",
+    ),
+    key(
         "interceptors.cache.entries",
         Kind::Count,
         "no cache",
@@ -140,6 +176,7 @@ pub(crate) const KEYS: &[Key] = &[
     option("limits.cost_usd", "budget_cost", Kind::Dollars, "none", "what a turn may cost"),
     option("limits.deadline_seconds", "deadline", Kind::Seconds, "3600", "how long a leg of a turn may take"),
     option("limits.iterations", "max_iterations", Kind::Count, "10", "model calls of an attempt"),
+    key("limits.renewals", Kind::Count, "10", "how often hooks may raise the limit of attempts by one"),
     key(
         "limits.time_seconds",
         Kind::Seconds,
@@ -203,8 +240,7 @@ pub(crate) const KEYS: &[Key] = &[
 ];
 
 /// Tables that later versions have: a file that says something there is told so, and not ignored.
-pub(crate) const LATER: &[(&str, &str)] =
-    &[("tracing", "traces"), ("server", "the server"), ("hooks", "hooks of the program")];
+pub(crate) const LATER: &[(&str, &str)] = &[("tracing", "traces"), ("server", "the server")];
 
 /// The key of this name.
 pub(crate) fn find(name: &str) -> Option<&'static Key> {

@@ -10,6 +10,7 @@ pub(super) fn mistakes(config: &Config) -> Vec<(&'static str, String)> {
     twice(config, &mut wrong);
     idle(config, &mut wrong);
     fallback(config, &mut wrong);
+    wrong.extend(crate::hooks::mistakes(config));
     wrong
 }
 

@@ -15,6 +15,7 @@ mod doctor;
 mod durable;
 mod faults;
 mod formats;
+mod hooks;
 mod human;
 mod plan;
 mod questions;
