@@ -223,7 +223,7 @@ const LOOP: &str = "the loop by hand, CPU";
 /// The table in Markdown: the median over the rounds, and the least and the most of the ratio.
 pub(super) fn table(rounds: &[Figures]) -> Result<String, String> {
     let mut out = String::from("| what | figure | ratio | to | budget | |\n|---|---|---|---|---|---|\n");
-    for row in ROWS.iter().chain(decoding::ROWS).chain(TURNS) {
+    for row in ROWS.iter().chain(decoding::ROWS).chain(BUILT_IN).chain(TURNS) {
         let figure = median(rounds, row.figure)?;
         let (ratio, shown, to) = match row.beside {
             Some((of, to)) => {

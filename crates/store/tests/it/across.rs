@@ -48,6 +48,7 @@ fn works() -> Vec<Reply> {
     vec![Reply::new().call("a", "wait", "{}").finish(), says("done")]
 }
 
+#[expect(clippy::panic, reason = "a test fails by panicking")]
 async fn waits(agent: &Agent, mode: BusyMode, text: &str) -> Ticket {
     let inbox = Inbox::new(agent.clone()).mode(mode);
     match inbox.submit(&id(), UserMessage::text(text, "ann")).await.unwrap() {
