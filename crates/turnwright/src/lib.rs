@@ -345,6 +345,7 @@ pages! {
     "docs/guide/durability.md" GuideDurability,
     "docs/guide/products.md" GuideProducts,
     "docs/guide/subagents.md" GuideSubagents,
+    "docs/guide/recipes.md" GuideRecipes,
     "docs/guide/testing.md" GuideTesting,
     "docs/guide/ladder.md" GuideLadder,
 }
