@@ -85,21 +85,22 @@ impl InboxFlush {
     }
 }
 
-fn key(mail: &Mail) -> String {
-    format!("mail:{}", mail.id)
+/// By what the message is known that shows the mail of this id.
+pub(crate) fn key(mail: &str) -> String {
+    format!("mail:{mail}")
 }
 
 fn message(ctx: &TurnContext, mail: &Mail) -> Message {
     let text = format!("Mail of kind {} from {}:\n\n{}", mail.kind.name(), mail.from, mail.text);
     let mut message = reminder(ctx, NAME, text);
-    message.key = Some(key(mail));
+    message.key = Some(key(&mail.id));
     message
 }
 
 /// Whether the history has this mail: as a reminder, or as the result of the call that it answers.
 fn has(message: &Message, mail: &Mail) -> bool {
     match message.role {
-        Role::User => message.key.as_ref().is_some_and(|known| *known == key(mail)),
+        Role::User => message.key.as_ref().is_some_and(|known| *known == key(&mail.id)),
         Role::Tool => message.parts.iter().any(|part| match part {
             Part::ToolResult(result) => {
                 mail.answers.as_ref() == Some(result.call_id()) && result.content.contains(&mail.id)

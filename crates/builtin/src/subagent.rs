@@ -1,5 +1,6 @@
 //! Subagents: agents that another one, their parent, has do something.
 
+pub(crate) mod calls;
 mod end;
 pub(crate) mod output;
 pub(crate) mod report;

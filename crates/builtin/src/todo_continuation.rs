@@ -11,6 +11,7 @@ use turnwright_hook::{
 
 use crate::{
     remind,
+    subagent::calls::is_awaited,
     todo::{Todo, TodoStore, listed},
 };
 
@@ -22,7 +23,8 @@ static SEEN: StateKey<String> = StateKey::new("turnwright.builtin/todo_continuat
 /// attempt and a renewal of the attempts, once for each state of the list: a list that did not change since lets the turn end.
 /// A model that keeps editing its list is bounded by the runtime's renewals (10 by default). Only an attempt that completed, or
 /// that ended at the limit of its iterations or of the model's output, is gone on with: one that failed, was cancelled, or used
-/// up its time or its budget is left alone.
+/// up its time or its budget is left alone. So is a turn that started a subagent in the background which has not reported: what is
+/// left may be what it does.
 #[derive(Clone)]
 pub struct TodoContinuation {
     store: Arc<dyn TodoStore>,
@@ -40,6 +42,9 @@ impl AfterTurn for TodoContinuation {
         // A further attempt has nothing to spend when a budget is used up.
         let goes_on = [StopReason::Completed, StopReason::MaxIterations, StopReason::MaxTokens];
         if !goes_on.contains(&result.stop_reason) {
+            return Ok(TurnAnswer::Done);
+        }
+        if is_awaited(ctx, &ctx.history().snapshot().messages) {
             return Ok(TurnAnswer::Done);
         }
         let list = self.store.load(ctx.session()).await.map_err(HookError::msg)?;

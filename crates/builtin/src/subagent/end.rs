@@ -3,14 +3,13 @@
 use std::sync::Arc;
 
 use futures::future::join_all;
-use turnwright_core::{
-    CancelCause, CancelKind, Message, Origin, Role, SessionId, ToolCall, ToolResult, TurnContext,
-};
+use turnwright_core::{CancelCause, CancelKind, SessionId, ToolCall, TurnContext};
 use turnwright_hook::{HookError, LegEnd, is_suspend_leg, point::FinallyGraph};
 use turnwright_react_runtime::Agent;
 
 use super::{
     Crew,
+    calls::without_report,
     request::{Request, session_of},
     task::Task,
 };
@@ -61,25 +60,4 @@ impl FinallyGraph for SubagentEnd {
         let ended = join_all(calls.iter().map(|call| self.end(ctx, call, &cause))).await;
         ended.into_iter().collect()
     }
-}
-
-/// The calls of `task` in this turn whose results are no reports, as they ran.
-fn without_report(ctx: &TurnContext, messages: &[Arc<Message>]) -> Vec<ToolCall> {
-    let starts = |m: &Arc<Message>| m.role == Role::User && m.origin == Origin::Conversation;
-    let start = messages.iter().rposition(starts).unwrap_or(0);
-    let turn = messages.get(start..).unwrap_or_default();
-    let results: Vec<&ToolResult> = turn.iter().flat_map(|m| m.tool_results()).collect();
-    let calls = turn.iter().flat_map(|m| m.tool_calls()).filter(|call| call.name == Task::NAME);
-    calls
-        .filter_map(|call| {
-            let result = results.iter().find(|result| *result.call_id() == call.id);
-            let reported = format!("\nreport: {}\n", Request::of(ctx, &call.id, false).report());
-            if result.is_some_and(|result| result.content.contains(&reported)) {
-                return None;
-            }
-            let ran_with = result.and_then(|result| result.ran_with.clone());
-            let arguments = ran_with.unwrap_or_else(|| call.arguments.clone());
-            Some(ToolCall { arguments, ..call.clone() })
-        })
-        .collect()
 }

@@ -1,9 +1,13 @@
 //! The tool: new and continued invocations, work in the background, deliverables.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
-use turnwright_core::{CancelCause, CancelToken, ErrorKind, SessionId};
-use turnwright_react_runtime::mailbox::{MailKind, Mailbox};
+use turnwright_builtin::{MemoryTodos, Todo, TodoStatus, TodoStore, register_tree_aware_hooks};
+use turnwright_core::{CancelCause, CancelToken, ErrorKind, Outcome, SessionId};
+use turnwright_react_runtime::{
+    mailbox::{MailKind, Mailbox},
+    tool::tool,
+};
 use turnwright_testkit::{Reply, ScriptedModel, virtual_sources};
 
 use super::{World, arguments, boss, head, open, reader, reader_of, results, says, task, texts};
@@ -93,6 +97,32 @@ async fn work_in_the_background_outlives_the_turn_and_reports_by_mail() {
     let [report] = &reminders(&session)[..] else { panic!("one report") };
     assert!(report.contains("status: completed\n") && report.contains("read it"), "{report}");
     assert!(world.mail().await.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_turn_with_todos_left_is_not_gone_on_with_while_a_subagent_works_on_them() {
+    for (wait, asked) in [(100, 2), (0, 4)] {
+        let world = World::new();
+        let todos: Arc<dyn TodoStore> = Arc::new(MemoryTodos::default());
+        let list = vec![Todo { content: "read".into(), status: TodoStatus::Pending }];
+        todos.save(&boss(), list).await.unwrap();
+        let reads = Reply::new().wait(Duration::from_secs(wait)).text("read it").finish();
+        let look = Reply::new().wait(Duration::from_secs(1)).call("l", "look", "{}").finish();
+        let started = task("a", r#","detach":true"#);
+        let script =
+            if wait == 0 { vec![started, look, says("b"), says("c")] } else { vec![started, says("b")] };
+        let model = ScriptedModel::new(script);
+        let parent = register_tree_aware_hooks(world.process(&model), Some(todos));
+        let parent = parent.tool(tool("look", "", async |_ctx, (): ()| Ok("seen")));
+        let (agent, _) = world.crew().agent("", reader([reads])).build(parent).unwrap();
+        let session = open(&agent).await;
+        let result = session.start("go").unwrap().result().await.unwrap();
+        assert_eq!((result.outcome(), model.calls()), (Outcome::Completed, asked), "{result:?}");
+        let told = reminders(&session);
+        let is_told = |word: &str| told.iter().any(|text| text.contains(word));
+        // Once the report is there, what is left is the turn's own.
+        assert_eq!((is_told("read it"), is_told("todo list has something left")), (wait == 0, wait == 0));
+    }
 }
 
 #[tokio::test(start_paused = true)]
