@@ -113,22 +113,6 @@ fn what_the_file_says_takes_effect() {
 }
 
 #[test]
-fn a_retry_of_the_file_asks_again() {
-    run(async {
-        let root = directory();
-        fs::write(
-            root.join("turnwright.toml"),
-            "[interceptors.retry]\nattempts = 2\nbackoff_seconds = 0.01\n",
-        )
-        .unwrap();
-        let busy = Reply::new().fault(turnwright_testkit::provider::Fault::ServerError);
-        let server = server([busy, Reply::new().text("Here.")]).await;
-        let output = ask(&server, &["hi"]).current_dir(&root).output().await.unwrap();
-        assert_eq!(stdout(&output), "Here.\n", "{}", stderr(&output));
-    });
-}
-
-#[test]
 fn keys_that_name_nothing_or_would_do_nothing_are_mistakes_in_the_order_of_the_file() {
     run(async {
         let root = directory();
@@ -241,19 +225,5 @@ fn a_plan_shows_what_the_file_adds() {
             !shown.contains("secret") && !shown.contains("ann:") && shown.contains("***@127.0.0.1:1"),
             "{shown}"
         );
-    });
-}
-
-#[test]
-fn an_open_circuit_is_not_tried_again() {
-    run(async {
-        let root = directory();
-        let file = "[interceptors.retry]\nattempts = 5\nbackoff_seconds = 0.01\n[interceptors.circuit_breaker]\nfailures = 1\n";
-        fs::write(root.join("turnwright.toml"), file).unwrap();
-        let busy = || Reply::new().fault(turnwright_testkit::provider::Fault::ServerError);
-        let server = server([busy(), busy(), Reply::new().text("Here.")]).await;
-        let output = ask(&server, &["hi"]).current_dir(&root).output().await.unwrap();
-        assert_eq!(stdout(&output), "Here.\n", "a call that is repeated is one call: {}", stderr(&output));
-        assert_eq!(server.requests().len(), 3);
     });
 }
