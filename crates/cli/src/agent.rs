@@ -24,7 +24,7 @@ use crate::{
     refusal::Refusal,
     subagents,
     tape::Tape,
-    tools::{self, Workspace},
+    tools::{self, WRITES, Workspace},
 };
 
 const INSTRUCTIONS: &str = "You help a person at a terminal. With your tools you can list, search, read, write and edit \
@@ -97,7 +97,11 @@ pub(crate) fn builder(
 
 /// Asks these models when one fails.
 pub(crate) fn with_fallbacks(agent: AgentBuilder, models: Vec<ModelHandle>) -> AgentBuilder {
-    if models.is_empty() { agent } else { agent.interceptor(interceptor!(Fallback::new(models))) }
+    if models.is_empty() {
+        agent
+    } else {
+        agent.interceptor(interceptor!(Fallback::new(models)).name("fallback"))
+    }
 }
 
 /// Limits of a turn.
@@ -117,7 +121,7 @@ fn policies(asks: &[&str], config: &Config, root: &Path) -> Result<Policies, Ref
         let matcher =
             ArgumentMatcher::below(allowed.iter().map(below)).and_then(|matcher| matcher.base(root));
         let matcher = matcher.map_err(|e| config.refuse("approvals.allowed_paths", &e.to_string()))?;
-        for tool in ["write_file", "edit_file"].into_iter().filter(|tool| asks.contains(tool)) {
+        for tool in WRITES.into_iter().filter(|tool| asks.contains(tool)) {
             policies = policies.inside(tool, matcher.clone());
         }
     }
@@ -161,18 +165,17 @@ pub(crate) fn layers(agent: AgentBuilder, config: &Config) -> AgentBuilder {
     let mut agent = agent;
     if let Some(entries) = at_least_one("interceptors.cache.entries") {
         let entries = NonZeroUsize::try_from(entries).unwrap_or(NonZeroUsize::MAX);
-        agent = agent.interceptor(interceptor!(Cache::new(entries, Cache::DEFAULT_BYTES)));
+        agent = agent.interceptor(interceptor!(Cache::new(entries, Cache::DEFAULT_BYTES)).name("cache"));
     }
     if let Some(failures) = at_least_one("interceptors.circuit_breaker.failures") {
         let open = config.seconds("interceptors.circuit_breaker.open_seconds");
-        let open = open.unwrap_or(CircuitBreaker::DEFAULT_OPEN_FOR);
-        agent = agent.interceptor(interceptor!(CircuitBreaker::new(failures, open)));
+        let breaker = CircuitBreaker::new(failures, open.unwrap_or(CircuitBreaker::DEFAULT_OPEN_FOR));
+        agent = agent.interceptor(interceptor!(breaker).name("circuit_breaker"));
     }
     if let Some(attempts) = config.count("interceptors.retry.attempts").filter(|attempts| *attempts > 1) {
-        let retry = Retry::new(attempts);
         let backoff = config.seconds("interceptors.retry.backoff_seconds").unwrap_or(Retry::DEFAULT_BACKOFF);
-        agent = agent
-            .interceptor(interceptor!(retry.backoff(backoff, Retry::DEFAULT_LONGEST_BACKOFF.max(backoff))));
+        let retry = Retry::new(attempts).backoff(backoff, Retry::DEFAULT_LONGEST_BACKOFF.max(backoff));
+        agent = agent.interceptor(interceptor!(retry).name("retry"));
     }
     let (minute, at_once) = (
         at_least_one("interceptors.rate_limit.requests_per_minute"),
@@ -180,7 +183,8 @@ pub(crate) fn layers(agent: AgentBuilder, config: &Config) -> AgentBuilder {
     );
     if minute.is_some() || at_once.is_some() {
         let limit = minute.into_iter().fold(RateLimit::new(), RateLimit::requests_per_minute);
-        agent = agent.interceptor(interceptor!(at_once.into_iter().fold(limit, RateLimit::concurrent)));
+        let limit = at_once.into_iter().fold(limit, RateLimit::concurrent);
+        agent = agent.interceptor(interceptor!(limit).name("rate_limit"));
     }
     agent
 }

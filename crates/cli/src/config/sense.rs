@@ -1,7 +1,7 @@
 //! Mistakes of keys that are well formed, each by itself: names that nothing has, and keys that would do nothing.
 
 use super::Config;
-use crate::tools::{GATED, NAMES};
+use crate::tools::{GATED, NAMES, WRITES};
 
 /// What is wrong, by key.
 pub(super) fn mistakes(config: &Config) -> Vec<(&'static str, String)> {
@@ -59,7 +59,7 @@ fn idle(config: &Config, wrong: &mut Vec<(&'static str, String)>) {
         let lists = ["approvals.never", "tools.allow"];
         !lists.iter().any(|list| config.texts(list).iter().any(|name| name == tool))
     };
-    if is_set("approvals.allowed_paths") && !["write_file", "edit_file"].into_iter().any(is_asked) {
+    if is_set("approvals.allowed_paths") && !WRITES.into_iter().any(is_asked) {
         let why = "neither write_file nor edit_file is asked about, so that no path makes a difference";
         wrong.push(("approvals.allowed_paths", why.into()));
     }

@@ -199,18 +199,30 @@ fn a_plan_shows_what_the_file_adds() {
     run(async {
         let root = directory();
         let file = "[agent]\nmodel = \"m\"\nfallback = [\"n\"]\n\
-            [approvals]\nask = [\"read_file\"]\nnever = [\"shell\"]\n\
+            [approvals]\nask = [\"read_file\"]\nnever = [\"shell\"]\nallowed_paths = [\"docs\"]\n\
             [interceptors.cache]\nentries = 3\n[interceptors.retry]\nattempts = 2\n[interceptors.circuit_breaker]\nfailures = 2\n\
             [interceptors.rate_limit]\nconcurrent = 2\n[safety.turn]\ntool_timeout_seconds = 700\n";
         fs::write(root.join("turnwright.toml"), file).unwrap();
+        fs::create_dir_all(root.join("docs")).unwrap();
+        let text = stdout(&turnwright(&["plan"]).current_dir(&root).output().await.unwrap());
+        let asks = "asks before: read_file, write_file (not below docs), edit_file (not below docs)\n";
+        assert!(text.contains(asks) && text.contains("never runs: shell\n"), "{text}");
+        let allows = ["plan", "--json", "--allow", "write_file,edit_file"];
+        let output = turnwright(&allows).current_dir(&root).output().await.unwrap();
+        let plan: Value = serde_json::from_str(&stdout(&output)).unwrap();
+        assert_eq!(
+            (&plan["asks"], &plan["allowed_paths"]),
+            (&serde_json::json!(["read_file"]), &serde_json::json!([]))
+        );
         let output = turnwright(&["plan", "--json"]).current_dir(&root).output().await.unwrap();
         let plan: Value = serde_json::from_str(&stdout(&output)).unwrap();
         let layers: Vec<_> = plan["interceptors"].as_array().unwrap().iter().collect();
         let of_calls = layers.iter().filter(|layer| layer["scope"] == "llm_call");
         let names: Vec<_> = of_calls.map(|layer| layer["name"].as_str().unwrap()).collect();
-        assert_eq!(names, ["Cache", "CircuitBreaker", "Retry", "RateLimit"]);
+        assert_eq!(names, ["fallback", "cache", "circuit_breaker", "retry", "rate_limit"]);
         assert_eq!(plan["asks"], serde_json::json!(["read_file", "write_file", "edit_file"]));
         assert_eq!(plan["never"], serde_json::json!(["shell"]));
+        assert_eq!(plan["allowed_paths"], serde_json::json!(["docs"]));
         assert_eq!(plan["fallback"], serde_json::json!(["n"]));
         let tools = plan["tools"].as_array().unwrap();
         assert!(tools.iter().all(|tool| tool["timeout_ms"] == 700_000), "{tools:?}");
