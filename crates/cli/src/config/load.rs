@@ -106,7 +106,10 @@ impl Config {
             let (Some(option), Some((value, _))) = (key.option, self.get(key.name)) else { continue };
             if command.get_arguments().any(|argument| argument.get_id() == option) {
                 let words = value.words();
-                command = command.mut_arg(option, |argument| argument.default_values(words));
+                // `--help` shows defaults; that of the base URL may hold a password.
+                let is_hidden = option == "base_url";
+                command = command
+                    .mut_arg(option, |argument| argument.default_values(words).hide_default_value(is_hidden));
             }
         }
         command

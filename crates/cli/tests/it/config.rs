@@ -239,3 +239,24 @@ fn a_plan_shows_what_the_file_adds() {
         );
     });
 }
+
+#[test]
+fn user_and_password_of_the_base_url_are_shown_nowhere() {
+    run(async {
+        let root = directory();
+        fs::write(root.join("turnwright.toml"), "[agent]\nbase_url = \"http://me:secret@127.0.0.1/v1\"\n")
+            .unwrap();
+        for args in [
+            &["config", "show"][..],
+            &["--json", "config", "show"],
+            &["config", "show", "--base-url", "http://me:secret@h"],
+            &["run", "--help"],
+        ] {
+            let output = turnwright(args).current_dir(&root).output().await.unwrap();
+            let text = stdout(&output);
+            assert_eq!(output.status.code(), Some(0), "{args:?}: {}", stderr(&output));
+            assert!(!text.contains("secret"), "{args:?}: {text}");
+            assert_eq!(text.contains("***@"), !args.contains(&"--help"), "{args:?}: {text}");
+        }
+    });
+}
