@@ -45,13 +45,6 @@ pub(crate) fn build(
     subagents::build(agent, (args, config), (model, fallbacks), store)
 }
 
-/// What is wrong with a configuration that only the machine knows.
-pub(crate) fn check(config: &Config) -> Result<(), Refusal> {
-    let root = config.text("tools.root").unwrap_or(".");
-    Workspace::open(root.as_ref()).map_err(|why| config.refuse("tools.root", &format!("{root}: {why}")))?;
-    policies(&[], config, root.as_ref()).map(drop)
-}
-
 /// An agent with this model and those that are asked when it fails, and everything else as these options say.
 pub(crate) fn builder(
     args: &AgentArgs,

@@ -1,12 +1,10 @@
 //! What counts, and where it comes from.
 
-use std::process::ExitCode;
-
 use clap::{ArgMatches, parser::ValueSource};
 use serde_json::{Map, Value as Json, json};
 
 use super::{Config, KEYS};
-use crate::{Refusal, args::ColorWhen, exit, output, view::printable};
+use crate::view::printable;
 
 /// Every key with its value and its source, for people or as one JSON object. Secrets are not among them: what an address has
 /// before its host is not shown.
@@ -59,21 +57,6 @@ fn without_user(url: &str) -> String {
     match rest.rsplit_once('@') {
         Some((_, host)) => format!("{scheme}***@{host}"),
         None => url.to_owned(),
-    }
-}
-
-/// What a check found, as one JSON object. Answers the exit code.
-pub(crate) fn checked(checked: &Result<Config, Refusal>, color: ColorWhen) -> ExitCode {
-    let (json, code) = match checked {
-        Ok(config) => (json!({ "ok": true, "path": config.path, "mistakes": [] }), ExitCode::SUCCESS),
-        Err(refusal) => {
-            let mistakes: Vec<_> = refusal.message.lines().filter(|line| !line.starts_with("  ")).collect();
-            (json!({ "ok": false, "mistakes": mistakes, "hint": refusal.hint }), exit::USAGE.into())
-        }
-    };
-    match output::print(&format!("{json}\n"), color) {
-        ExitCode::SUCCESS => code,
-        other => other,
     }
 }
 
