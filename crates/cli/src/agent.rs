@@ -1,9 +1,6 @@
 //! From options to an agent.
 
-use std::{
-    num::{NonZeroU32, NonZeroUsize},
-    path::Path,
-};
+use std::num::{NonZeroU32, NonZeroUsize};
 
 use turnwright::{
     Agent, AgentBuilder, Limits, ModelHandle,
@@ -52,9 +49,7 @@ pub(crate) fn builder(
     model: ModelHandle,
     fallbacks: Vec<ModelHandle>,
 ) -> Result<AgentBuilder, Refusal> {
-    let asks = approval::asked_about(&args.allow, config)?;
     let workspace = workspace(args)?;
-    let policies = policies(&asks, config, &args.tool_root)?;
     let budget = BudgetLimits {
         tokens: args.budget_tokens,
         cost_micros: args.budget_cost,
@@ -66,7 +61,7 @@ pub(crate) fn builder(
         .instructions(config.text("agent.instructions").unwrap_or(INSTRUCTIONS))
         .limits(limits(args, config))
         .budget(budget)
-        .gate(policies);
+        .gate(policies(args, config)?);
     if let Some(deadline) = args.deadline {
         agent = agent.deadline(deadline);
     }
@@ -106,7 +101,8 @@ pub(crate) fn limits(args: &AgentArgs, config: &Config) -> Limits {
 }
 
 /// Who is asked about what: tools that never run come last, since nothing else counts for them.
-fn policies(asks: &[&str], config: &Config, root: &Path) -> Result<Policies, Refusal> {
+pub(crate) fn policies(args: &AgentArgs, config: &Config) -> Result<Policies, Refusal> {
+    let (asks, root) = (approval::asked_about(&args.allow, config)?, args.tool_root.as_path());
     let mut policies = asks.iter().fold(Policies::new(), |policies, tool| policies.ask(*tool));
     let allowed = config.texts("approvals.allowed_paths");
     if !allowed.is_empty() {
