@@ -712,7 +712,10 @@ async fn the_deadline_of_a_tool_is_the_least_of_three_and_asked_for_at_each_call
         .tool_timeout_limit(limit)
         .build()
         .unwrap();
+    let planned = |name: &str| agent.plan().tools.iter().find(|t| t.name == name).unwrap().timeout_ms;
+    assert_eq!((planned("a"), planned("c")), (5000, 5000), "the plan says what counts now");
     let ran = run(&agent, "hi").await;
+    assert_eq!((planned("a"), planned("c")), (50_000, 7000));
     let took: Vec<_> =
         ran.messages.iter().flat_map(|m| m.tool_results()).map(|r| r.content.clone()).collect();
     for (n, seconds) in [(0, "5"), (2, "50"), (3, "7")] {

@@ -1,9 +1,6 @@
 //! From options to an agent.
 
-use std::{
-    num::{NonZeroU32, NonZeroUsize},
-    path::Path,
-};
+use std::num::{NonZeroU32, NonZeroUsize};
 
 use turnwright::{
     Agent, AgentBuilder, Limits, ModelHandle,
@@ -24,7 +21,7 @@ use crate::{
     refusal::Refusal,
     subagents,
     tape::Tape,
-    tools::{self, Workspace},
+    tools::{self, WRITES, Workspace},
 };
 
 const INSTRUCTIONS: &str = "You help a person at a terminal. With your tools you can list, search, read, write and edit \
@@ -45,13 +42,6 @@ pub(crate) fn build(
     subagents::build(agent, (args, config), (model, fallbacks), store)
 }
 
-/// What is wrong with a configuration that only the machine knows.
-pub(crate) fn check(config: &Config) -> Result<(), Refusal> {
-    let root = config.text("tools.root").unwrap_or(".");
-    Workspace::open(root.as_ref()).map_err(|why| config.refuse("tools.root", &format!("{root}: {why}")))?;
-    policies(&[], config, root.as_ref()).map(drop)
-}
-
 /// An agent with this model and those that are asked when it fails, and everything else as these options say.
 pub(crate) fn builder(
     args: &AgentArgs,
@@ -59,9 +49,7 @@ pub(crate) fn builder(
     model: ModelHandle,
     fallbacks: Vec<ModelHandle>,
 ) -> Result<AgentBuilder, Refusal> {
-    let asks = approval::asked_about(&args.allow, config)?;
     let workspace = workspace(args)?;
-    let policies = policies(&asks, config, &args.tool_root)?;
     let budget = BudgetLimits {
         tokens: args.budget_tokens,
         cost_micros: args.budget_cost,
@@ -73,7 +61,7 @@ pub(crate) fn builder(
         .instructions(config.text("agent.instructions").unwrap_or(INSTRUCTIONS))
         .limits(limits(args, config))
         .budget(budget)
-        .gate(policies);
+        .gate(policies(args, config)?);
     if let Some(deadline) = args.deadline {
         agent = agent.deadline(deadline);
     }
@@ -97,7 +85,11 @@ pub(crate) fn builder(
 
 /// Asks these models when one fails.
 pub(crate) fn with_fallbacks(agent: AgentBuilder, models: Vec<ModelHandle>) -> AgentBuilder {
-    if models.is_empty() { agent } else { agent.interceptor(interceptor!(Fallback::new(models))) }
+    if models.is_empty() {
+        agent
+    } else {
+        agent.interceptor(interceptor!(Fallback::new(models)).name("fallback"))
+    }
 }
 
 /// Limits of a turn.
@@ -109,7 +101,8 @@ pub(crate) fn limits(args: &AgentArgs, config: &Config) -> Limits {
 }
 
 /// Who is asked about what: tools that never run come last, since nothing else counts for them.
-fn policies(asks: &[&str], config: &Config, root: &Path) -> Result<Policies, Refusal> {
+pub(crate) fn policies(args: &AgentArgs, config: &Config) -> Result<Policies, Refusal> {
+    let (asks, root) = (approval::asked_about(&args.allow, config)?, args.tool_root.as_path());
     let mut policies = asks.iter().fold(Policies::new(), |policies, tool| policies.ask(*tool));
     let allowed = config.texts("approvals.allowed_paths");
     if !allowed.is_empty() {
@@ -117,7 +110,7 @@ fn policies(asks: &[&str], config: &Config, root: &Path) -> Result<Policies, Ref
         let matcher =
             ArgumentMatcher::below(allowed.iter().map(below)).and_then(|matcher| matcher.base(root));
         let matcher = matcher.map_err(|e| config.refuse("approvals.allowed_paths", &e.to_string()))?;
-        for tool in ["write_file", "edit_file"].into_iter().filter(|tool| asks.contains(tool)) {
+        for tool in WRITES.into_iter().filter(|tool| asks.contains(tool)) {
             policies = policies.inside(tool, matcher.clone());
         }
     }
@@ -161,18 +154,17 @@ pub(crate) fn layers(agent: AgentBuilder, config: &Config) -> AgentBuilder {
     let mut agent = agent;
     if let Some(entries) = at_least_one("interceptors.cache.entries") {
         let entries = NonZeroUsize::try_from(entries).unwrap_or(NonZeroUsize::MAX);
-        agent = agent.interceptor(interceptor!(Cache::new(entries, Cache::DEFAULT_BYTES)));
+        agent = agent.interceptor(interceptor!(Cache::new(entries, Cache::DEFAULT_BYTES)).name("cache"));
     }
     if let Some(failures) = at_least_one("interceptors.circuit_breaker.failures") {
         let open = config.seconds("interceptors.circuit_breaker.open_seconds");
-        let open = open.unwrap_or(CircuitBreaker::DEFAULT_OPEN_FOR);
-        agent = agent.interceptor(interceptor!(CircuitBreaker::new(failures, open)));
+        let breaker = CircuitBreaker::new(failures, open.unwrap_or(CircuitBreaker::DEFAULT_OPEN_FOR));
+        agent = agent.interceptor(interceptor!(breaker).name("circuit_breaker"));
     }
     if let Some(attempts) = config.count("interceptors.retry.attempts").filter(|attempts| *attempts > 1) {
-        let retry = Retry::new(attempts);
         let backoff = config.seconds("interceptors.retry.backoff_seconds").unwrap_or(Retry::DEFAULT_BACKOFF);
-        agent = agent
-            .interceptor(interceptor!(retry.backoff(backoff, Retry::DEFAULT_LONGEST_BACKOFF.max(backoff))));
+        let retry = Retry::new(attempts).backoff(backoff, Retry::DEFAULT_LONGEST_BACKOFF.max(backoff));
+        agent = agent.interceptor(interceptor!(retry).name("retry"));
     }
     let (minute, at_once) = (
         at_least_one("interceptors.rate_limit.requests_per_minute"),
@@ -180,7 +172,8 @@ pub(crate) fn layers(agent: AgentBuilder, config: &Config) -> AgentBuilder {
     );
     if minute.is_some() || at_once.is_some() {
         let limit = minute.into_iter().fold(RateLimit::new(), RateLimit::requests_per_minute);
-        agent = agent.interceptor(interceptor!(at_once.into_iter().fold(limit, RateLimit::concurrent)));
+        let limit = at_once.into_iter().fold(limit, RateLimit::concurrent);
+        agent = agent.interceptor(interceptor!(limit).name("rate_limit"));
     }
     agent
 }

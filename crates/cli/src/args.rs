@@ -46,7 +46,7 @@ pub(crate) struct Global {
     /// Print events as JSON, one object a line, and nothing else on standard output.
     ///
     /// The last line of a turn is always, and only once, `turn_finished`. A mistake that keeps the turn from starting
-    /// prints no line. `plan` and `doctor` print one object.
+    /// prints no line. `plan`, `doctor` and `config` print one object.
     #[arg(long, global = true, env = "TURNWRIGHT_JSON", value_parser = FalseyValueParser::new())]
     pub(crate) json: bool,
     /// When to use colour: `auto` means on a terminal, unless NO_COLOR is set.

@@ -3,14 +3,19 @@
 //! What is an option of the command line too becomes that option's default, so that one order holds for all: the command
 //! line wins over the environment, the environment over the file, the file over what is built in.
 
+mod check;
 mod keys;
 mod load;
+mod mistake;
+mod read;
 mod sense;
 mod show;
 
+pub(crate) use check::run as check;
 pub(crate) use keys::KEYS;
-pub(crate) use load::{Config, check, find};
-pub(crate) use show::{checked, show};
+use load::Value;
+pub(crate) use load::{Config, find};
+pub(crate) use show::show;
 
 #[cfg(test)]
 mod tests {
@@ -56,7 +61,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let file = directory.path().join("turnwright.toml");
         std::fs::write(&file, example).unwrap();
-        let config = check(&file).unwrap();
+        let config = load::check(&file).unwrap();
         for key in KEYS {
             let table = key.name.split('.').next().unwrap();
             assert!(

@@ -111,21 +111,7 @@ fn dispatch(
         Some(Command::Ctl(command)) => block_on(ctl::run(global, config, command)),
         Some(Command::Store(command)) => block_on(kept::run(global, config, &command)),
         Some(Command::Decode(args)) => decode::run(global, &args),
-        Some(Command::Config(ConfigCommand::Check { file })) => {
-            let found = match &file {
-                Some(file) => config::check(file),
-                None => config::find(),
-            };
-            let checked = found.and_then(|config| agent::check(&config).map(|()| config));
-            if global.json {
-                return Ok(config::checked(&checked, global.color));
-            }
-            let text = match &checked?.path {
-                Some(path) => format!("{}: nothing is wrong\n", path.display()),
-                None => "there is no configuration file; everything is as it is built in\n".into(),
-            };
-            Ok(output::print(&text, global.color))
-        }
+        Some(Command::Config(ConfigCommand::Check { file })) => config::check(global, file.as_deref()),
         Some(Command::Config(ConfigCommand::Show { .. })) => {
             let options =
                 matches.subcommand().and_then(|(_, config)| config.subcommand()).map(|(_, show)| show);

@@ -7,7 +7,7 @@ use turnwright::{ChatClient, ModelHandle, Plan};
 
 use crate::{
     Global, Refusal, agent, approval, args::AgentArgs, config::Config, hooks, output, provider, subagents,
-    tape::Tape, view::printable,
+    tape::Tape, tools::WRITES, view::printable,
 };
 
 /// What stands in place of a model.
@@ -20,6 +20,8 @@ struct PlanJson<'a> {
     plan: &'a Plan,
     /// Tools that are asked about before they run.
     asks: Vec<&'static str>,
+    /// Directories below which those of them that write files are not asked about.
+    allowed_paths: &'a [String],
     /// Tools that never run.
     never: &'a [String],
     /// Models that are asked when one fails, in this order.
@@ -32,7 +34,11 @@ pub(crate) fn show(global: &Global, args: &AgentArgs, config: &Config) -> Result
     let is_configured = provider::has_provider(args) && provider::model_name(args).is_some();
     let (model, fallbacks) = match is_configured {
         true => (provider::model(args, &Tape::Live)?, agent::fallbacks(args, config, &Tape::Live)?),
-        false => (nobody()?, Vec::new()),
+        // That they are there is shown, and no more: they need no key.
+        false => {
+            let fallbacks = config.texts("agent.fallback").iter().map(|_| nobody());
+            (nobody()?, fallbacks.collect::<Result<_, _>>()?)
+        }
     };
     let agent = agent::builder(args, config, model.clone(), fallbacks.clone())?;
     let agent = hooks::with(agent, (args, config), None)?;
@@ -43,7 +49,9 @@ pub(crate) fn show(global: &Global, args: &AgentArgs, config: &Config) -> Result
     let (never, fallback) = (config.texts("approvals.never"), config.texts("agent.fallback"));
     let text = match global.json {
         true => {
-            let json = serde_json::to_string(&PlanJson { plan: &plan, asks, never, fallback });
+            let allowed_paths = if asks.iter().any(is_write) { paths(config) } else { &[] };
+            let json = PlanJson { plan: &plan, asks, allowed_paths, never, fallback };
+            let json = serde_json::to_string(&json);
             json.map_err(|e| Refusal::new(format!("the plan cannot be written as JSON: {e}")))? + "\n"
         }
         false => text(&plan, &asks, config),
@@ -53,7 +61,12 @@ pub(crate) fn show(global: &Global, args: &AgentArgs, config: &Config) -> Result
 
 /// As people read it.
 pub(crate) fn text(plan: &Plan, asks: &[&str], config: &Config) -> String {
-    let asks = if asks.is_empty() { "nothing".into() } else { asks.join(", ") };
+    let one = |tool: &&str| match paths(config) {
+        [_, ..] if is_write(tool) => format!("{tool} (not below {})", paths(config).join(", ")),
+        _ => (*tool).to_owned(),
+    };
+    let named: Vec<String> = asks.iter().map(one).collect();
+    let asks = if named.is_empty() { "nothing".into() } else { named.join(", ") };
     let mut text = format!("{plan}asks before: {asks}\n");
     for (what, key) in
         [("never runs", "approvals.never"), ("asks in place of a model that fails", "agent.fallback")]
@@ -64,6 +77,14 @@ pub(crate) fn text(plan: &Plan, asks: &[&str], config: &Config) -> String {
         }
     }
     printable(&text).into_owned()
+}
+
+fn paths(config: &Config) -> &[String] {
+    config.texts("approvals.allowed_paths")
+}
+
+fn is_write(tool: &&str) -> bool {
+    WRITES.contains(tool)
 }
 
 /// A model that is never asked.

@@ -38,6 +38,8 @@ pub(crate) fn build(
     };
     let explorer =
         Agent::builder(EXPLORER, model).instructions(INSTRUCTIONS).limits(agent::limits(args, config));
+    // What the file forbids or asks about is no less so for whoever is sent.
+    let explorer = explorer.gate(agent::policies(args, config)?);
     let explorer = agent::with_fallbacks(explorer, fallbacks);
     let explorer = agent::layers(agent::with_tools(explorer, &agent::workspace(args)?), config);
     let explorer = hooks::with(explorer, (args, config), store)?;

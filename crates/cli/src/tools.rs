@@ -34,6 +34,9 @@ pub(crate) const NAMES: [&str; 7] =
 /// The tools that change something. Each call of one waits for a person.
 pub(crate) const GATED: [&str; 3] = ["write_file", "edit_file", "shell"];
 
+/// Those of them that write a file they name, so that directories can be allowed.
+pub(crate) const WRITES: [&str; 2] = ["write_file", "edit_file"];
+
 /// The most bytes a tool returns. Less than what the runtime cuts a result to, so that our own words at its end stay.
 const MOST_BYTES: usize = 40_000;
 

@@ -1,5 +1,7 @@
 //! Every key, in one table: what it is called, what it may be, what it means.
 
+use std::ops::RangeInclusive;
+
 /// What a value may be.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Kind {
@@ -24,6 +26,16 @@ impl Kind {
             Self::Seconds => "a number of seconds, at least 0.001".into(),
             Self::Dollars => "an amount in dollars, more than 0".into(),
             Self::OneOf(words) => format!("one of {}", words.map_quoted()),
+        }
+    }
+
+    /// The least and the most of a number.
+    pub(crate) fn range(self) -> RangeInclusive<f64> {
+        match self {
+            // Clocks can add that to now.
+            Self::Seconds => 0.001..=366.0 * 86_400.0,
+            Self::Dollars => 1e-6..=1e9,
+            _ => 1.0..=f64::from(u32::MAX),
         }
     }
 }

@@ -1,7 +1,11 @@
 //! Mistakes of keys that are well formed, each by itself: names that nothing has, and keys that would do nothing.
 
+use std::path::Path;
+
+use turnwright::runtime::approval::ArgumentMatcher;
+
 use super::Config;
-use crate::tools::{GATED, NAMES};
+use crate::tools::{GATED, NAMES, WRITES, Workspace};
 
 /// What is wrong, by key.
 pub(super) fn mistakes(config: &Config) -> Vec<(&'static str, String)> {
@@ -12,6 +16,17 @@ pub(super) fn mistakes(config: &Config) -> Vec<(&'static str, String)> {
     fallback(config, &mut wrong);
     wrong.extend(crate::hooks::mistakes(config));
     wrong
+}
+
+/// What is wrong on this machine and from the current directory only, by key.
+pub(super) fn here(config: &Config) -> Vec<(&'static str, String)> {
+    let root = Path::new(config.text("tools.root").unwrap_or("."));
+    if let Err(why) = Workspace::open(root) {
+        return vec![("tools.root", format!("{}: {why}", root.display()))];
+    }
+    let below = |path: &String| ArgumentMatcher::below([root.join(path).to_string_lossy()]);
+    let paths = config.texts("approvals.allowed_paths").iter();
+    paths.filter_map(|path| Some(("approvals.allowed_paths", below(path).err()?.to_string()))).collect()
 }
 
 const LISTS: [&str; 3] = ["approvals.ask", "approvals.never", "tools.allow"];
@@ -59,7 +74,7 @@ fn idle(config: &Config, wrong: &mut Vec<(&'static str, String)>) {
         let lists = ["approvals.never", "tools.allow"];
         !lists.iter().any(|list| config.texts(list).iter().any(|name| name == tool))
     };
-    if is_set("approvals.allowed_paths") && !["write_file", "edit_file"].into_iter().any(is_asked) {
+    if is_set("approvals.allowed_paths") && !WRITES.into_iter().any(is_asked) {
         let why = "neither write_file nor edit_file is asked about, so that no path makes a difference";
         wrong.push(("approvals.allowed_paths", why.into()));
     }

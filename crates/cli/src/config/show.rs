@@ -1,13 +1,10 @@
 //! What counts, and where it comes from.
 
-use std::process::ExitCode;
-
 use clap::{ArgMatches, parser::ValueSource};
 use serde_json::{Map, Value as Json, json};
-use url::Url;
 
 use super::{Config, KEYS};
-use crate::{Refusal, args::ColorWhen, exit, output, view::printable};
+use crate::view::printable;
 
 /// Every key with its value and its source, for people or as one JSON object. Secrets are not among them: what an address has
 /// before its host is not shown.
@@ -31,7 +28,7 @@ pub(crate) fn show(config: &Config, options: &ArgMatches, as_json: bool) -> Stri
             }
             (None, None) => (key.default.to_owned(), "default".to_owned()),
         };
-        let row = (without_user(&row.0), row.1);
+        let row = if key.name == "agent.base_url" { (without_user(&row.0), row.1) } else { row };
         rows.push((key, row));
     }
     if as_json {
@@ -52,29 +49,33 @@ pub(crate) fn show(config: &Config, options: &ArgMatches, as_json: bool) -> Stri
     printable(&lines.collect::<String>()).into_owned()
 }
 
-/// An address without the user and the password in it; anything else as it is.
-fn without_user(value: &str) -> String {
-    match Url::parse(value) {
-        Ok(mut url) if !url.username().is_empty() || url.password().is_some() => {
-            // Both fail for addresses that cannot have a user only.
-            let _ = (url.set_username("***"), url.set_password(None));
-            url.into()
-        }
-        _ => value.to_owned(),
+/// A URL without what stands before an `@` of its host, also one that cannot be read.
+fn without_user(url: &str) -> String {
+    let begin = url.find("://").map_or(0, |at| at + 3);
+    let (scheme, rest) = url.split_at(begin);
+    // What is no legal password may be meant as one: in `http://u:a/b@host` too.
+    match rest.rsplit_once('@') {
+        Some((_, host)) => format!("{scheme}***@{host}"),
+        None => url.to_owned(),
     }
 }
 
-/// What a check found, as one JSON object. Answers the exit code.
-pub(crate) fn checked(checked: &Result<Config, Refusal>, color: ColorWhen) -> ExitCode {
-    let (json, code) = match checked {
-        Ok(config) => (json!({ "ok": true, "path": config.path, "mistakes": [] }), ExitCode::SUCCESS),
-        Err(refusal) => {
-            let mistakes: Vec<_> = refusal.message.lines().filter(|line| !line.starts_with("  ")).collect();
-            (json!({ "ok": false, "mistakes": mistakes, "hint": refusal.hint }), exit::USAGE.into())
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn user_and_password_of_a_url_are_not_shown() {
+        for (url, shown) in [
+            ("http://h:1/v1", "http://h:1/v1"),
+            ("http://me:secret@h/v1", "http://***@h/v1"),
+            ("https://secret@h", "https://***@h"),
+            ("http://me:secret@h:port/v1", "http://***@h:port/v1"),
+            ("http://me:se@cr/et@h/v1", "http://***@h/v1"),
+            ("me:secret@h/v1", "***@h/v1"),
+            ("http://", "http://"),
+        ] {
+            assert_eq!(without_user(url), shown);
         }
-    };
-    match output::print(&format!("{json}\n"), color) {
-        ExitCode::SUCCESS => code,
-        other => other,
     }
 }

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use turnwright_testkit::provider::Reply;
 
 use crate::support::{ask, directory, events, run, server, stderr, stdout, turnwright};
@@ -113,22 +113,6 @@ fn what_the_file_says_takes_effect() {
 }
 
 #[test]
-fn a_retry_of_the_file_asks_again() {
-    run(async {
-        let root = directory();
-        fs::write(
-            root.join("turnwright.toml"),
-            "[interceptors.retry]\nattempts = 2\nbackoff_seconds = 0.01\n",
-        )
-        .unwrap();
-        let busy = Reply::new().fault(turnwright_testkit::provider::Fault::ServerError);
-        let server = server([busy, Reply::new().text("Here.")]).await;
-        let output = ask(&server, &["hi"]).current_dir(&root).output().await.unwrap();
-        assert_eq!(stdout(&output), "Here.\n", "{}", stderr(&output));
-    });
-}
-
-#[test]
 fn keys_that_name_nothing_or_would_do_nothing_are_mistakes_in_the_order_of_the_file() {
     run(async {
         let root = directory();
@@ -174,18 +158,51 @@ fn keys_that_name_nothing_or_would_do_nothing_are_mistakes_in_the_order_of_the_f
             let output = turnwright(&args).current_dir(&root).output().await.unwrap();
             let json: Value = serde_json::from_str(&stdout(&output)).unwrap();
             assert_eq!(json["ok"] == true, output.status.code() == Some(0), "{json}");
-            json["mistakes"].to_string()
+            assert_eq!(json["path"], "b.toml");
+            json["mistakes"].clone()
         };
-        assert_eq!(check("limits.iterations = 3\n").await, "[]");
-        let both = "tools.allow = [\"write_file\", \"edit_file\"]\napprovals.allowed_paths = [\"docs\"]\n";
-        assert!(
-            check(both)
-                .await
-                .contains("b.toml:2:27: approvals.allowed_paths: neither write_file nor edit_file")
-        );
-        assert!(check("\ntools.root = \"nowhere\"\n").await.contains("b.toml:2: tools.root: nowhere: "));
-        let near = check("agent.fallback = [\"meta/llama\", \"gemni/flash\"]\n").await;
+        assert_eq!(check("limits.iterations = 3\n").await, json!([]));
+        let both = "tools.allow = [\"write_file\", \"edit_file\"]\napprovals.allowed_paths = [\".\"]\n";
+        let why = "neither write_file nor edit_file is asked about, so that no path makes a difference";
+        let wrong = json!([{ "line": 2, "column": 27, "key": "approvals.allowed_paths", "message": why }]);
+        assert_eq!(check(both).await, wrong);
+        let near = check("agent.fallback = [\"meta/llama\", \"gemni/flash\"]\n").await.to_string();
         assert!(near.contains("no provider") && near.contains("gemini") && !near.contains("meta"), "{near}");
+        // What only the machine knows is told with the rest, and in its place.
+        let wrong = check("approvals.ask = [\"ls\"]\ntools.root = \"nowhere\"\nlimits.tokens = 0\n").await;
+        let keys: Vec<_> = wrong.as_array().unwrap().iter().map(|mistake| &mistake["key"]).collect();
+        assert_eq!(keys, ["approvals.ask", "tools.root", "limits.tokens"]);
+        assert!(wrong[1]["message"].as_str().unwrap().starts_with("nowhere: "), "{wrong}");
+        let wrong = check("approvals.allowed_paths = [\".\", \"gone\", \"away\"]\n").await;
+        assert_eq!((wrong.as_array().unwrap().len(), &wrong[1]["line"]), (2, &json!(1)), "{wrong}");
+        let wrong = check("store.lease_seconds = 1e9\n").await;
+        assert_eq!(wrong[0]["message"], "it may be 31622400 at most, and there is the number 1e9");
+        assert_eq!(check("[agent").await[0]["key"], Value::Null);
+    });
+}
+
+#[test]
+fn a_check_as_json_is_one_object_also_where_there_is_no_file() {
+    run(async {
+        let root = directory();
+        for (args, code, path, wrong) in [
+            (&["--json", "config", "check"][..], 0, Value::Null, 0),
+            (&["config", "check", "gone.toml", "--json"], 2, json!("gone.toml"), 1),
+        ] {
+            let output = turnwright(args).current_dir(&root).output().await.unwrap();
+            assert_eq!((output.status.code(), stderr(&output).as_str()), (Some(code), ""));
+            let found: Value = serde_json::from_str(&stdout(&output)).unwrap();
+            assert_eq!(
+                (&found["path"], found["mistakes"].as_array().unwrap().len()),
+                (&path, wrong),
+                "{found}"
+            );
+        }
+        // One that is broken and lies here keeps nobody from asking what is wrong with it.
+        fs::write(root.join("turnwright.toml"), "agent = 3\n").unwrap();
+        let output = turnwright(&["--json", "config", "check"]).current_dir(&root).output().await.unwrap();
+        let found: Value = serde_json::from_str(&stdout(&output)).unwrap();
+        assert_eq!((output.status.code(), &found["mistakes"][0]["column"]), (Some(2), &json!(9)), "{found}");
     });
 }
 
@@ -215,19 +232,28 @@ fn a_plan_shows_what_the_file_adds() {
     run(async {
         let root = directory();
         let file = "[agent]\nmodel = \"m\"\nfallback = [\"n\"]\n\
-            [approvals]\nask = [\"read_file\"]\nnever = [\"shell\"]\n\
+            [approvals]\nask = [\"read_file\"]\nnever = [\"shell\"]\nallowed_paths = [\"docs\"]\n\
             [interceptors.cache]\nentries = 3\n[interceptors.retry]\nattempts = 2\n[interceptors.circuit_breaker]\nfailures = 2\n\
             [interceptors.rate_limit]\nconcurrent = 2\n[safety.turn]\ntool_timeout_seconds = 700\n";
         fs::write(root.join("turnwright.toml"), file).unwrap();
+        fs::create_dir_all(root.join("docs")).unwrap();
+        let text = stdout(&turnwright(&["plan"]).current_dir(&root).output().await.unwrap());
+        let asks = "asks before: read_file, write_file (not below docs), edit_file (not below docs)\n";
+        assert!(text.contains(asks) && text.contains("never runs: shell\n"), "{text}");
+        let allows = ["plan", "--json", "--allow", "write_file,edit_file"];
+        let output = turnwright(&allows).current_dir(&root).output().await.unwrap();
+        let plan: Value = serde_json::from_str(&stdout(&output)).unwrap();
+        assert_eq!((&plan["asks"], &plan["allowed_paths"]), (&json!(["read_file"]), &json!([])));
         let output = turnwright(&["plan", "--json"]).current_dir(&root).output().await.unwrap();
         let plan: Value = serde_json::from_str(&stdout(&output)).unwrap();
         let layers: Vec<_> = plan["interceptors"].as_array().unwrap().iter().collect();
         let of_calls = layers.iter().filter(|layer| layer["scope"] == "llm_call");
         let names: Vec<_> = of_calls.map(|layer| layer["name"].as_str().unwrap()).collect();
-        assert_eq!(names, ["Cache", "CircuitBreaker", "Retry", "RateLimit"]);
-        assert_eq!(plan["asks"], serde_json::json!(["read_file", "write_file", "edit_file"]));
-        assert_eq!(plan["never"], serde_json::json!(["shell"]));
-        assert_eq!(plan["fallback"], serde_json::json!(["n"]));
+        assert_eq!(names, ["fallback", "cache", "circuit_breaker", "retry", "rate_limit"]);
+        assert_eq!(plan["asks"], json!(["read_file", "write_file", "edit_file"]));
+        assert_eq!(plan["never"], json!(["shell"]));
+        assert_eq!(plan["allowed_paths"], json!(["docs"]));
+        assert_eq!(plan["fallback"], json!(["n"]));
         let tools = plan["tools"].as_array().unwrap();
         assert!(tools.iter().all(|tool| tool["timeout_ms"] == 700_000), "{tools:?}");
         let shown = stdout(
@@ -245,15 +271,22 @@ fn a_plan_shows_what_the_file_adds() {
 }
 
 #[test]
-fn an_open_circuit_is_not_tried_again() {
+fn user_and_password_of_the_base_url_are_shown_nowhere() {
     run(async {
         let root = directory();
-        let file = "[interceptors.retry]\nattempts = 5\nbackoff_seconds = 0.01\n[interceptors.circuit_breaker]\nfailures = 1\n";
-        fs::write(root.join("turnwright.toml"), file).unwrap();
-        let busy = || Reply::new().fault(turnwright_testkit::provider::Fault::ServerError);
-        let server = server([busy(), busy(), Reply::new().text("Here.")]).await;
-        let output = ask(&server, &["hi"]).current_dir(&root).output().await.unwrap();
-        assert_eq!(stdout(&output), "Here.\n", "a call that is repeated is one call: {}", stderr(&output));
-        assert_eq!(server.requests().len(), 3);
+        fs::write(root.join("turnwright.toml"), "[agent]\nbase_url = \"http://me:secret@127.0.0.1/v1\"\n")
+            .unwrap();
+        for args in [
+            &["config", "show"][..],
+            &["--json", "config", "show"],
+            &["config", "show", "--base-url", "http://me:secret@h"],
+            &["run", "--help"],
+        ] {
+            let output = turnwright(args).current_dir(&root).output().await.unwrap();
+            let text = stdout(&output);
+            assert_eq!(output.status.code(), Some(0), "{args:?}: {}", stderr(&output));
+            assert!(!text.contains("secret"), "{args:?}: {text}");
+            assert_eq!(text.contains("***@"), !args.contains(&"--help"), "{args:?}: {text}");
+        }
     });
 }

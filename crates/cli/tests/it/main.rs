@@ -17,6 +17,7 @@ mod faults;
 mod formats;
 mod hooks;
 mod human;
+mod layers;
 mod plan;
 mod questions;
 mod record;

@@ -53,3 +53,28 @@ fn without_the_key_there_is_none_and_with_it_the_plan_says_so() {
         }
     });
 }
+
+#[test]
+fn what_the_file_forbids_or_asks_about_is_so_for_the_explorer_too() {
+    run(async {
+        for (rule, code) in [("never", 0), ("ask", 3)] {
+            let root = directory();
+            fs::write(root.join("a.txt"), "forty-two\n").unwrap();
+            let file = format!("subagents.outputs = \"reports\"\napprovals.{rule} = [\"read_file\"]\n");
+            fs::write(root.join("turnwright.toml"), file).unwrap();
+            let task = r#"{"agent": "explorer", "prompt": "What does a.txt say?"}"#;
+            let server = server([
+                Reply::new().tool_call("t", "task", task),
+                Reply::new().tool_call("r", "read_file", r#"{"path": "a.txt"}"#),
+                Reply::new().text("I cannot know."),
+                Reply::new().text("done"),
+            ])
+            .await;
+            let output = ask(&server, &["--json", "go"]).current_dir(&root).output().await.unwrap();
+            assert_eq!(output.status.code(), Some(code), "{rule}: {}", stdout(&output));
+            let asked = format!("{:?}", server.requests());
+            assert!(!asked.contains("forty-two"), "{rule}: {asked}");
+            assert_eq!(asked.contains("the configuration forbids this tool"), rule == "never", "{asked}");
+        }
+    });
+}
