@@ -241,7 +241,7 @@ async fn each_end_of_a_tool_is_told_as_what_it_is() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_turn_that_is_cancelled_or_interrupted_is_told_as_cancelled_at_every_level() {
+async fn fault_h6_h7_r4_66_a_turn_that_is_cancelled_or_interrupted_is_told_as_cancelled_at_every_level() {
     for interrupts in [true, false] {
         let (agent, diary) = watched(&[("c", "hangs")]);
         let hangs = tool("hangs", "", |_: ToolContext, (): ()| async {
@@ -312,7 +312,7 @@ async fn a_cell_is_a_part_of_its_call_and_the_tools_it_calls_are_parts_of_the_ce
 }
 
 #[tokio::test]
-async fn an_agent_that_a_call_starts_is_a_part_of_it_with_its_parents_instrumentation() {
+async fn fault_m5_g5_an_agent_that_a_call_starts_is_a_part_of_it_with_its_parents_instrumentation() {
     let (parent, diary) = watched(&[("c", "ask")]);
     let template = Agent::builder("template", turnwright_testkit::ScriptedModel::new([]).handle());
     let template = template.instrument(diary.clone()).build().unwrap();
@@ -333,7 +333,7 @@ async fn an_agent_that_a_call_starts_is_a_part_of_it_with_its_parents_instrument
 }
 
 #[tokio::test]
-async fn sessions_beside_each_other_do_not_mix_their_calls() {
+async fn fault_h11_sessions_beside_each_other_do_not_mix_their_calls() {
     let (agent, diary) = watched(&[("c", "echo")]);
     let agent = agent.tool(echo("echo")).build().unwrap();
     let inputs: Vec<_> = (0..8).map(|n| n.to_string()).collect();
@@ -364,7 +364,7 @@ impl Instrumentation for Panics {
 }
 
 #[tokio::test]
-async fn instrumentation_that_panics_never_breaks_a_turn_and_the_others_see_everything() {
+async fn fault_g16_instrumentation_that_panics_never_breaks_a_turn_and_the_others_see_everything() {
     let (agent, diary) = watched(&[("c", "echo")]);
     let agent = agent.instrument(Panics).tool(echo("echo")).build().unwrap();
     let ran = run(&agent, "hi").await;

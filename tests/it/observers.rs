@@ -10,11 +10,12 @@ use std::{
 
 use futures::FutureExt;
 use parking_lot::Mutex;
-use turnwright_control::Wakeup;
+use turnwright_control::{ControlError, Wakeup};
 use turnwright_core::{
     BoxFuture, CancelCause, ErrorInfo, ErrorKind, HistoryError, Message, Origin, Outcome, Part, Role,
     SessionId, TokenUsage, TurnContext,
 };
+use turnwright_hook::on;
 use turnwright_interceptor::{Around, Exit, Next, interceptor, scope};
 use turnwright_react_runtime::{
     Agent, Record, RecordKind, RecordName, Spawner, SummaryError, TurnEventKind,
@@ -359,6 +360,19 @@ async fn of_a_leg_that_was_not_spawned_nothing_is_told() {
     let diary = diary(&agent);
     assert!(agent.run("hi").is_err());
     assert!(diary.lock().is_empty());
+}
+
+#[tokio::test]
+async fn fault_r4_65_r4_67_observers_hear_of_a_turn_that_a_hook_left_and_why() {
+    let leaves =
+        on::before_turn(|_: &TurnContext| Err(ControlError::policy_violation("not on a Sunday").into()));
+    let agent = agent([]).hook(leaves).build().unwrap();
+    let diary = diary(&agent);
+    run(&agent, "hi").await;
+    assert_eq!(all(&diary), ["turn_started", "User says \"hi\"", "Failed"]);
+    let told = diary.lock();
+    let RecordKind::Event(TurnEventKind::TurnFinished(end)) = &told[2].kind else { panic!("{told:?}") };
+    assert!(end.error.as_ref().unwrap().message.contains("not on a Sunday"), "{end:?}");
 }
 
 #[tokio::test]
