@@ -59,6 +59,10 @@ impl Core<scope::Turn> for TurnCore<'_> {
         let begun_from = rt.begun_from.lock().take();
         if let Some(begun_from) = begun_from {
             Box::pin(rt.mark_running(begun_from)).await?;
+            // What was sent before the leg had the session is for it: a stop is seen before anything begins.
+            if let Some(channel) = &rt.agent.channel {
+                drain_and_tell(&**channel, ctx, &mut |command, fate| rt.tell(command, fate))?;
+            }
         }
         rt.tell_granted();
         let last_word = rt.last_word.lock().take();
