@@ -23,6 +23,7 @@ mod reminder;
 mod runtime_context;
 mod subagent;
 mod subagent_auto_send;
+mod summarizer;
 mod todo;
 mod todo_continuation;
 
@@ -42,5 +43,6 @@ pub use reminder::{is_reminder, remind};
 pub use runtime_context::{RecordContext, RecordedCall, RuntimeContext, runtime_context};
 pub use subagent::{SubagentError, Subagents, SubagentsBuilder};
 pub use subagent_auto_send::SubagentAutoSend;
+pub use summarizer::{Summarizer, SummarizerStats, Summarizing};
 pub use todo::{MemoryTodos, TODO_READ, TODO_WRITE, Todo, TodoStatus, TodoStore, todo_tools, todos_of};
 pub use todo_continuation::TodoContinuation;

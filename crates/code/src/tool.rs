@@ -101,7 +101,8 @@ impl Core<scope::ExecuteCode> for Execute<'_> {
             let message = format!("cells here are {}, not {}", self.executor.dyn_language(), cell.language);
             return Err(Exit::failed(ErrorKind::InvalidArguments, message));
         }
-        Ok(self.executor.dyn_execute(self.ctx, cell).await?)
+        let work = async { Ok(self.executor.dyn_execute(self.ctx, cell.clone()).await?) };
+        self.ctx.watch_code(&cell, work).await
     }
 }
 

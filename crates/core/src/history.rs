@@ -1,8 +1,12 @@
 //! History: the object-safe face hooks and layers use, and the checker for legal histories.
 
+mod query;
+
 use std::sync::Arc;
 
 use parking_lot::Mutex;
+
+pub use query::HistoryQuery;
 
 use crate::{CallId, Message, MessageId, Origin, Part, Role};
 

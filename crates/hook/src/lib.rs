@@ -25,6 +25,9 @@
 //! In generic code `hook!` sees only the bounds in scope and would lose points silently: write [`hook_points!`] once
 //! beside the impls and bound on [`AnyHook`], or use [`HookSpec::builder`].
 //!
+//! Two smaller surfaces stand beside hooks: [`observe`] (react after something was recorded) and [`instrument`] (time and
+//! trace by paired callbacks). Neither can change what a turn does.
+//!
 //! Hooks are shared by all sessions. What a hook remembers about a turn belongs into
 //! [`TurnContext::state`](turnwright_core::TurnContext::state), never into the hook.
 
@@ -33,10 +36,13 @@ mod dispatch;
 mod erased;
 mod error;
 mod finally;
+pub mod instrument;
 mod limit;
 mod memory;
+pub mod observe;
 pub mod point;
 mod runner;
+mod shelf;
 mod spec;
 
 #[doc(hidden)]

@@ -13,7 +13,7 @@ use std::{
 
 use turnwright_control::ControlChannel;
 use turnwright_core::{Budget, BudgetLimits, CallDigest, SessionId, Sources, ToolCall, ToolDefinition};
-use turnwright_hook::HookRunner;
+use turnwright_hook::{HookRunner, instrument::Instruments, observe::Observers};
 use turnwright_interceptor::{
     Chain, Interceptors,
     builtin::{ToolResultLimit, ToolTimeoutLimit},
@@ -30,6 +30,7 @@ use crate::{
     gate::DynGate,
     machine::Limits,
     plan::Plan,
+    record::Record,
     session::{Input, OnDrop, OpenSessions, Parent, Session, SessionInner, StartError, TurnHandle},
     snapshot::ToolFingerprint,
     store::{SessionStore, StoreError, StoredSession},
@@ -53,6 +54,8 @@ pub(crate) struct AgentInner {
     pub(crate) tools: BTreeMap<String, RegisteredTool>,
     pub(crate) fingerprint: ToolFingerprint,
     pub(crate) hooks: HookRunner,
+    pub(crate) observers: Observers<Record>,
+    pub(crate) instruments: Instruments,
     pub(crate) interceptors: Interceptors,
     /// The innermost layer of every tool call.
     pub(crate) tool_deadline: Chain<scope::ToolCall>,
@@ -166,6 +169,21 @@ impl Agent {
     /// Its interceptors: layers can be registered and removed while it runs; calls under way keep what they began with.
     pub fn interceptors(&self) -> &Interceptors {
         &self.0.interceptors
+    }
+
+    /// Its observers: told of the records of all its sessions. They can be added and removed while it runs.
+    pub fn observers(&self) -> &Observers<Record> {
+        &self.0.observers
+    }
+
+    /// Its instrumentation: can be added and removed while it runs; calls under way keep what they began with.
+    pub fn instruments(&self) -> &Instruments {
+        &self.0.instruments
+    }
+
+    /// The session of this id, if it is open: nothing is read.
+    pub fn find_session(&self, id: &SessionId) -> Option<Session> {
+        self.0.sessions.get(id).map(Session)
     }
 
     /// What is registered: order, powers, timeouts, policies.

@@ -9,6 +9,7 @@
 //! - [`tool`]: tools from typed async functions.
 //! - [`approval`]: tiers, path-aware policies and rules that remember: a gate made of parts.
 //! - [`gate`]: who decides whether a call runs. A turn suspends while a person decides, and resumes from its snapshot.
+//! - [`Record`]: what observers are told of ([`Agent::observers`]); [`Agent::instruments`] times and traces calls.
 //! - [`machine`]: the pure turn machine; [`snapshot`] and [`store`]: turns and sessions at rest.
 //!
 //! A leg of a turn is one future owned by a spawned task; all its work is polled inside it. Whatever ends it (an answer,
@@ -26,6 +27,7 @@ pub mod machine;
 pub mod mailbox;
 mod plan;
 mod queue;
+mod record;
 mod session;
 pub mod snapshot;
 pub mod store;
@@ -40,7 +42,10 @@ pub use driver::{GRACE, UNWIND_BUDGET};
 pub use event::{FinishedError, TurnEvent, TurnEventKind, TurnFinished};
 pub use plan::{Plan, PlannedTool};
 pub use queue::{MAX_UNREAD_BYTES, MAX_UNREAD_EVENTS};
-pub use session::{DecideError, Input, OnDrop, Parent, SAVE_TIMEOUT, Session, StartError, TurnHandle};
+pub use record::{Record, RecordKind, RecordName};
+pub use session::{
+    DecideError, Input, OnDrop, Parent, SAVE_TIMEOUT, Session, StartError, SummaryError, TurnHandle,
+};
 pub use typed::{Typed, TypedError, TypedOptions, TypedTurn, generate};
 
 const _: fn() = || {

@@ -269,6 +269,8 @@ pub use turnwright_core::{
 #[doc(inline)]
 pub use turnwright_hook::{AnyHook, HookError, HookPoint, HookSpec, TurnAnswer, hook, hook_points};
 #[doc(inline)]
+pub use turnwright_hook::{instrument, observe};
+#[doc(inline)]
 pub use turnwright_interceptor::{
     Around, AroundStream, Exit, Interceptors, LayerSpec, Next, interceptor, layer_fn, scope,
 };
@@ -283,8 +285,8 @@ pub use turnwright_providers::{
 };
 #[doc(inline)]
 pub use turnwright_react_runtime::{
-    Agent, AgentBuilder, BuildError, Input, Plan, Session, StartError, TurnEvent, TurnEventKind,
-    TurnFinished, TurnHandle, Typed, TypedError, TypedOptions, TypedTurn,
+    Agent, AgentBuilder, BuildError, Input, Plan, Record, RecordKind, RecordName, Session, StartError,
+    TurnEvent, TurnEventKind, TurnFinished, TurnHandle, Typed, TypedError, TypedOptions, TypedTurn,
     gate::{Gate, GateDecision},
     generate,
     machine::Limits,
@@ -346,6 +348,7 @@ pages! {
     "docs/guide/products.md" GuideProducts,
     "docs/guide/subagents.md" GuideSubagents,
     "docs/guide/recipes.md" GuideRecipes,
+    "docs/guide/observing.md" GuideObserving,
     "docs/guide/testing.md" GuideTesting,
     "docs/guide/ladder.md" GuideLadder,
 }

@@ -25,6 +25,7 @@ use super::{
     cut::{CutAt, Knife, Mode},
     place::{Places, Record},
     scenario::Scenario,
+    watched::{Callback, Watched},
 };
 
 /// What a leg left behind.
@@ -40,6 +41,8 @@ pub(super) struct Report {
     pub(super) trace: Vec<(HookPoint, usize)>,
     /// Those of this leg.
     pub(super) leg_trace: Vec<(HookPoint, usize)>,
+    pub(super) callbacks: Vec<Callback>,
+    pub(super) records: Vec<Arc<turnwright_react_runtime::Record>>,
     pub(super) stored: usize,
     pub(super) busy: bool,
     /// How far the leg was, at each place if it was not cut, and at its end.
@@ -128,6 +131,7 @@ async fn run(scenario: Scenario, mode: Mode, k: usize, earlier: &[Report]) -> Re
         .commit_probe(Arc::new(move || probe.commit()))
         .build()
         .unwrap();
+    let watched = Watched::of(&agent);
     let session = agent.open_session(id.clone()).await.unwrap();
     scenario.before_leg(&channel, &sources, &id, earlier.len());
     let handle = match before {
@@ -162,6 +166,8 @@ async fn run(scenario: Scenario, mode: Mode, k: usize, earlier: &[Report]) -> Re
         snapshot: session.snapshot(),
         trace: [earlier_trace, leg_trace.clone()].concat(),
         leg_trace,
+        callbacks: watched.callbacks(),
+        records: watched.records(),
         stored,
         busy: session.is_busy(),
         after_cut: knife.cut_at.lock().map(|at| ended - at),

@@ -10,6 +10,7 @@ mod place;
 mod promises;
 mod scenario;
 mod verdict;
+mod watched;
 
 use std::{
     collections::BTreeMap,

@@ -11,7 +11,7 @@ use super::{
     leg::Report,
     oracle::{Cut, End},
     scenario::HOOKS,
-    verdict,
+    verdict, watched,
 };
 
 /// Panics when a promise is broken.
@@ -33,6 +33,8 @@ pub(super) fn check(cut: &Cut<'_>, report: &Report) {
         ("events", events(cut, report)),
         ("messages", messages(cut, report)),
         ("hooks", hooks(cut, report)),
+        ("callbacks", watched::callbacks(cut, report)),
+        ("records", watched::records(cut, report)),
         ("end", verdict::end(cut, report)),
         ("begun", verdict::nothing_begins(cut, report)),
         ("time", verdict::in_time(cut, report)),

@@ -16,5 +16,6 @@ mod noted;
 mod nudges;
 mod overflow;
 mod subagents;
+mod summarizer;
 mod support;
 mod todo;

@@ -10,7 +10,11 @@ use std::{
 
 use turnwright_control::ControlChannel;
 use turnwright_core::{Budget, BudgetLimits, Sources};
-use turnwright_hook::{HookRunner, HookSpec};
+use turnwright_hook::{
+    HookRunner, HookSpec,
+    instrument::{Instrumentation, Instruments},
+    observe::Observers,
+};
 use turnwright_interceptor::{
     Chain, Interceptors, LayerSpec,
     builtin::{ControlDrain, LlmCancel, Overflow, ToolResultLimit, ToolTimeout, ToolTimeoutLimit},
@@ -71,6 +75,7 @@ pub struct AgentBuilder {
     tools: Vec<Arc<dyn DynTool>>,
     hooks: Vec<HookSpec>,
     layers: Vec<LayerSpec>,
+    instruments: Instruments,
     inherited: Interceptors,
     gate: Arc<dyn DynGate>,
     limits: Limits,
@@ -112,6 +117,7 @@ impl AgentBuilder {
             tools: Vec::new(),
             hooks: Vec::new(),
             layers: Vec::new(),
+            instruments: Instruments::default(),
             inherited: Interceptors::default(),
             gate: Arc::new(AllowAll),
             limits: Limits::default(),
@@ -175,9 +181,17 @@ impl AgentBuilder {
         self
     }
 
-    /// Puts the inherited entries of another agent outside this one's own: for agents that agent starts.
+    /// Adds an instrumentation, called after those added before.
+    pub fn instrument(self, instrumentation: impl Instrumentation) -> Self {
+        self.instruments.register(instrumentation);
+        self
+    }
+
+    /// Puts the inherited entries of another agent outside this one's own, and adds its instrumentation: for agents that agent
+    /// starts. Its observers it keeps to itself.
     pub fn inherit(mut self, parent: &Agent) -> Self {
         self.inherited = parent.0.interceptors.for_child();
+        self.instruments.inherit(&parent.0.instruments);
         self
     }
 
@@ -407,6 +421,8 @@ impl AgentBuilder {
             tools,
             fingerprint,
             hooks: HookRunner::new(self.hooks),
+            observers: Observers::default(),
+            instruments: self.instruments,
             tool_deadline,
             tool_timeout: self.tool_timeout,
             tool_timeout_limit: self.tool_timeout_limit,

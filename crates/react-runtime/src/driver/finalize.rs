@@ -70,7 +70,7 @@ pub(super) async fn run(rt: &LegRt, worked: Result<LegOutcome, Exit>) {
     let outcome = outcome(rt, crashed);
     rt.keep_landed(is_lost);
     if rt.is_kept() {
-        Box::pin(rt.release(&outcome)).await;
+        Box::pin(rt.release(&outcome, is_lost)).await;
     }
     rt.return_leftovers(&outcome);
     rt.end(&outcome, snapshot);

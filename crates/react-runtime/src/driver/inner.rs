@@ -43,9 +43,13 @@ impl LegRt {
     /// Makes the calls that a call asks for, one after the other. Ends by a control error only.
     async fn serve(&self, ctx: &ToolContext, tool: &RegisteredTool) -> ControlError {
         loop {
-            let Asked { call, mut answer } = ctx.desk().next().await;
+            let Asked { call, scope, mut answer } = ctx.desk().next().await;
             let made = {
                 let made = self.make_inner(ctx, tool.definition.concurrency, call);
+                let made = match scope {
+                    Some(scope) => Box::pin(scope.run(made)),
+                    None => made,
+                };
                 match select(made, pin!(answer.closed())).await {
                     Either::Left((made, _)) => made,
                     // Nobody waits for it any more: it is dropped.

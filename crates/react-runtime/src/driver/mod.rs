@@ -36,6 +36,7 @@ use turnwright_core::{
     AgentResult, ApprovalRequest, CancelCause, CancelKind, CancelToken, Decision, ErrorInfo, ErrorKind,
     LegOutcome, StopReason, TurnContext, clock::Instant, panic::panic_text,
 };
+use turnwright_hook::instrument::Failure;
 use turnwright_interceptor::Exit;
 use turnwright_llm_stream::LlmRequest;
 
@@ -134,6 +135,7 @@ impl Drop for LastWords {
 
 /// One leg, from its first poll to its last event.
 pub(crate) async fn drive(rt: Arc<LegRt>, mut last: LastWords) {
+    rt.ledger.tell();
     let mut work = Box::pin(AssertUnwindSafe(work::run(&rt)).catch_unwind());
     let worked = {
         let watch = pin!(AssertUnwindSafe(rt.watch_control()).catch_unwind());
@@ -162,6 +164,14 @@ pub(crate) async fn drive(rt: Arc<LegRt>, mut last: LastWords) {
 fn panicked(who: &str, payload: Option<&(dyn Any + Send)>) -> Exit {
     let words = payload.map_or("no message", |p| panic_text(p));
     Exit::failed(ErrorKind::Panic, format!("{who} panicked: {words}"))
+}
+
+/// What an exit is to whoever watches a call.
+pub(crate) fn failure(exit: &Exit) -> Failure<'_> {
+    match exit {
+        Exit::Failed(error) => Failure::Failed(error),
+        Exit::Control(control) => Failure::Control(control),
+    }
 }
 
 impl LegRt {
@@ -293,6 +303,8 @@ impl LegRt {
     pub(crate) fn end(&self, outcome: &LegOutcome, snapshot: Option<TurnSnapshot>) {
         self.charge_time();
         let messages = self.ledger.with(Leg::close);
+        // Before the next turn can start.
+        self.ledger.with(|leg| leg.record_end(outcome));
         self.session.leg_ended(messages, snapshot);
         self.say_end(outcome);
     }
@@ -306,6 +318,8 @@ impl LegRt {
             leg.messages().get(leg.turn_start()).cloned()
         });
         result.fail(error);
+        let outcome = LegOutcome::Finished(Box::new(result));
+        self.ledger.with(|leg| leg.record_end(&outcome));
         // The message of a first leg is the caller's again, and may come again.
         if self.ctx.leg() == 1
             && let Some(key) = message.as_ref().and_then(|message| message.key.as_deref())
@@ -313,7 +327,7 @@ impl LegRt {
             self.session.forget_key(key);
         }
         self.session.not_started();
-        self.say_end(&LegOutcome::Finished(Box::new(result)));
+        self.say_end(&outcome);
     }
 
     fn say_end(&self, outcome: &LegOutcome) {

@@ -5,10 +5,11 @@ use std::sync::Arc;
 use futures::StreamExt;
 use parking_lot::Mutex;
 use turnwright_core::{ErrorKind, TurnContext, history};
+use turnwright_hook::instrument::kind;
 use turnwright_interceptor::{CallState, Core, Exit, StreamCall, scope};
 use turnwright_llm_stream::{AnswerTool, EventStream, LlmRequest, LlmResponse, ModelHandle, ProgressSink};
 
-use super::LegRt;
+use super::{LegRt, failure};
 use crate::{ledger::Leg, machine::Fed};
 
 impl LegRt {
@@ -37,6 +38,9 @@ impl LegRt {
         let once = goes_on_with_server_state(&request).then_some(
             "the request goes on with a conversation that the server keeps, and may have been taken up by it",
         );
+        if self.agent.observers.is_heard() {
+            self.ledger.with(|leg| leg.record_model_call(|| request.asked()));
+        }
         // Commits follow in the same poll in which the chain returns.
         let end = match chain.call(&self.ctx, request, &ModelCore(self), once).await {
             Ok(response) => self.ledger.with(|leg| leg.model_answered(response)),
@@ -69,6 +73,7 @@ impl LegRt {
                         ledger.with(|leg| leg.tool_arrives(progress));
                     }
                 });
+                self.agent.instruments.request(ctx, &by_tool);
                 let provider = target.client().dyn_stream(ctx, &by_tool);
                 let events = EventStream::provider(provider, ctx.cancel(), Some(progress));
                 return EventStream::layer(
@@ -78,6 +83,7 @@ impl LegRt {
             }
         }
         let progress: ProgressSink = Arc::new(move |progress| ledger.with(|leg| leg.tool_arrives(progress)));
+        self.agent.instruments.request(ctx, request);
         EventStream::provider(target.client().dyn_stream(ctx, request), ctx.cancel(), Some(progress))
     }
 }
@@ -100,16 +106,36 @@ impl Core<scope::LlmCall> for ModelCore<'_> {
         if let Some(cause) = ctx.cancel().cause() {
             return Err(Exit::Control(cause.into()));
         }
-        let shared = StreamCall::new();
-        let layers = rt.agent.interceptors.llm_stream.snapshot();
         // Whom a layer named is asked. A client that keeps what it was asked must not keep itself alive by it.
         let target = request.target.take().unwrap_or_else(|| rt.agent.model.clone());
-        let provider_name = target.provider().to_owned();
-        let provider = rt.ask(&target, &request);
+        // A copy of the request is made only where somebody watches: the call has to begin before the client is asked.
+        let is_watched = !rt.agent.instruments.is_empty();
+        let provider = (!is_watched).then(|| rt.ask(&target, &request));
         request.target = Some(target.clone());
-        let mut events = layers.wrap(ctx, &request, &shared, provider);
+        let read = async {
+            let provider =
+                provider.unwrap_or_else(|| rt.ask(&target, &LlmRequest { target: None, ..request.clone() }));
+            rt.read_answer(ctx, call, &request, &target, provider).await
+        };
+        rt.agent.instruments.watch::<kind::ModelCall, _>(ctx, &request, failure, read).await
+    }
+}
+
+impl LegRt {
+    /// Reads the answer of the model to its end.
+    async fn read_answer(
+        &self,
+        ctx: &TurnContext,
+        call: &CallState<scope::LlmCall>,
+        request: &LlmRequest,
+        target: &ModelHandle,
+        provider: EventStream<'static>,
+    ) -> Result<LlmResponse, Exit> {
+        let shared = StreamCall::new();
+        let layers = self.agent.interceptors.llm_stream.snapshot();
+        let mut events = layers.wrap(ctx, request, &shared, provider);
         while let Some(event) = events.next().await {
-            if rt.ledger.with(|leg| leg.event(event)) {
+            if self.ledger.with(|leg| leg.event(event)) {
                 call.mark_visible();
             }
         }
@@ -121,15 +147,17 @@ impl Core<scope::LlmCall> for ModelCore<'_> {
         if let Some(cause) = ctx.cancel().cause() {
             return Err(Exit::Control(cause.into()));
         }
-        let ended = rt.ledger.with(Leg::end_attempt);
-        rt.charge(&target);
+        let ended = self.ledger.with(Leg::end_attempt);
+        self.charge(target);
         let mut response = ended.map_err(|error| {
             // Of a stream that just ended nobody but we know whose it was.
             let is_nameless = error.kind == ErrorKind::Truncated && error.provider.is_none();
-            Exit::Failed(if is_nameless { error.provider(provider_name) } else { error })
+            Exit::Failed(if is_nameless { error.provider(target.provider()) } else { error })
         })?;
         // A provider that does not say who answered was asked for this one.
-        response.model.get_or_insert(request.model);
+        if response.model.is_none() {
+            response.model = Some(request.model.clone());
+        }
         Ok(response)
     }
 }

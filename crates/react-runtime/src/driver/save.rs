@@ -69,19 +69,20 @@ impl LegRt {
         if !self.is_kept() {
             return Ok(());
         }
-        let (messages, revision, events) =
+        let (messages, revision, (events, waiting)) =
             self.ledger.read(|leg| (leg.messages().to_vec(), leg.revision(), leg.unsaved_events()));
         let applied: Vec<CommandId> =
             self.keeper.landed.lock().iter().map(|(command, _)| command.id).collect();
-        let (stored, landed) = (events.len(), applied.len());
+        let landed = applied.len();
         let save = Save { messages, snapshot, by_leg: true, events, applied };
         let then = || {
             self.keeper.has_stored.store(true, SeqCst);
             self.keeper.stored.notify_waiters();
             // What was shown is in it: nobody may note it once more.
-            self.ledger.with(|leg| leg.stored(revision, stored));
+            self.ledger.with_quietly(|leg| leg.stored(revision, waiting));
         };
         self.session.save_then(save, then).await?;
+        self.ledger.tell();
         self.tell_landed(landed, &Fate::Applied);
         Ok(())
     }
@@ -138,10 +139,13 @@ impl LegRt {
     }
 
     /// Gives the lease back, with the last events. Should that fail, the lease ends by itself.
-    pub(super) async fn release(&self, outcome: &LegOutcome) {
+    pub(super) async fn release(&self, outcome: &LegOutcome, is_lost: bool) {
         if self.is_kept() {
-            let events = self.ledger.with(|leg| leg.last_events(outcome));
-            self.session.release(events).await;
+            let (events, waiting) = self.ledger.with(|leg| leg.last_events(outcome));
+            // Of a session that another writer has nothing is recorded.
+            if self.session.release(events).await && !is_lost {
+                self.ledger.with(|leg| leg.last_stored(waiting));
+            }
         }
     }
 
@@ -215,7 +219,7 @@ impl LegRt {
             // Where the store fails it is kept here, and tried again.
             let taken: Mutex<(Vec<JournalRecord>, u64)> = Mutex::default();
             let take = || {
-                let shown = self.ledger.with(Leg::take_shown);
+                let shown = self.ledger.with_quietly(Leg::take_shown);
                 taken.lock().clone_from(&shown);
                 shown.0
             };

@@ -3,14 +3,15 @@
 use std::{pin::pin, time::Duration};
 
 use turnwright_core::{ErrorInfo, ErrorKind, Synthetic, ToolCall, ToolResult, TurnContext, Wants};
-use turnwright_hook::ToolDecision;
+use turnwright_hook::{ToolDecision, instrument::kind};
 use turnwright_interceptor::{CallState, Core, Exit, builtin::ToolTimeout, scope};
 
 use super::{
-    LegRt,
+    LegRt, failure,
     inner::{InnerCall, refused_inside},
 };
 use crate::{
+    agent::RegisteredTool,
     store::JournalRecord,
     tool::{Fence, ToolContext, ToolErrorKind},
 };
@@ -98,65 +99,85 @@ impl Core<scope::ToolCall> for Executor<'_> {
                 (entry.entered, entry.ran_with) = (true, ran_with);
             }
         });
-        let clock = &rt.ctx.sources().clock;
-        let started = clock.instant();
-        // The tool's own code runs in the polls of this await and nowhere else.
-        let body = async { tool.tool.dyn_call(ctx.clone(), arguments).await };
-        let body = while_active(&ctx, tool.idle_timeout, body);
-        let ended = rt.or_cancel(rt.while_serving(&ctx, tool, body)).await??;
-        let elapsed = clock.instant().saturating_duration_since(started);
-        let ended = match ended {
-            Ok(ended) => ended,
-            Err(limit) => return Ok(ToolTimeout::idle_result(&call, limit, elapsed)),
-        };
-        let result = match ended {
-            Ok(output) => {
-                let mut result = ToolResult::ok(&call, output.content);
-                result.images = output.images;
-                result
-            }
-            Err(error) => match error.0 {
-                ToolErrorKind::Control(control) => return Err(Exit::Control(control)),
-                ToolErrorKind::Waits(wants) if self.inner.is_some() => {
-                    refused_inside(&call, waits_for(&wants))
-                }
-                ToolErrorKind::Stopped if self.inner.is_none() && rt.ctx.is_drain_requested() => {
-                    rt.ledger.with(|leg| leg.tool_stopped(&call.id));
-                    let error = ErrorInfo::new(ErrorKind::NotRun, "stopped with its turn");
-                    return Ok(ToolResult::synthetic(&call, Synthetic::Interrupted, error));
-                }
-                ToolErrorKind::Stopped => {
-                    let words = "the tool stopped half-way, though nobody asked the turn to stop";
-                    ToolResult::error(&call, ErrorInfo::new(ErrorKind::ToolFailed, words))
-                }
-                ToolErrorKind::Asks(_) if self.inner.is_some() => {
-                    refused_inside(&call, "waits for decisions about calls of another agent")
-                }
-                ToolErrorKind::Asks(requests) => {
-                    let words = "waits for decisions about calls of another agent";
-                    rt.ledger.with(|leg| leg.tool_forwards(&call.id, requests));
-                    let error = ErrorInfo::new(ErrorKind::ApprovalRequired, words);
-                    return Ok(ToolResult::synthetic(&call, Synthetic::Pending, error));
-                }
-                ToolErrorKind::Waits(wants) => {
-                    let error = ErrorInfo::new(ErrorKind::ApprovalRequired, waits_for(&wants));
-                    rt.ledger.with(|leg| leg.tool_waits(&call.id, wants));
-                    return Ok(ToolResult::synthetic(&call, Synthetic::Pending, error));
-                }
-                ToolErrorKind::Model(error) => ToolResult::error(&call, error),
-                ToolErrorKind::Abort(error) => {
-                    rt.abort.lock().get_or_insert_with(|| error.clone());
-                    ToolResult::error(&call, error)
-                }
-            },
-        };
-        let result = result.with_elapsed(elapsed);
+        let entered = self.enter(&ctx, tool, &call, arguments);
+        let instruments = &rt.agent.instruments;
+        let result = instruments.watch::<kind::Tool, _>(&rt.ctx, &call, failure, entered).await?;
+        // A call that waits, or stopped with its turn, has no result yet.
+        if matches!(result.synthetic, Some(Synthetic::Pending | Synthetic::Interrupted)) {
+            return Ok(result);
+        }
         // Should this fail the result is still here, and the next checkpoint stores it.
         if is_noted && let Err(e) = Box::pin(rt.note(JournalRecord::Result { result: result.clone() })).await
         {
             tracing::warn!("the result of call {} is not in the journal: {e}", call.id);
         }
         Ok(result)
+    }
+}
+
+impl Executor<'_> {
+    /// Runs the tool, and makes a result of whatever comes of it.
+    async fn enter(
+        &self,
+        ctx: &ToolContext,
+        tool: &RegisteredTool,
+        call: &ToolCall,
+        arguments: String,
+    ) -> Result<ToolResult, Exit> {
+        let rt = self.rt;
+        let clock = &rt.ctx.sources().clock;
+        let started = clock.instant();
+        // The tool's own code runs in the polls of this await and nowhere else.
+        let body = async { tool.tool.dyn_call(ctx.clone(), arguments).await };
+        let body = while_active(ctx, tool.idle_timeout, body);
+        let ended = rt.or_cancel(rt.while_serving(ctx, tool, body)).await??;
+        let elapsed = clock.instant().saturating_duration_since(started);
+        let ended = match ended {
+            Ok(ended) => ended,
+            Err(limit) => return Ok(ToolTimeout::idle_result(call, limit, elapsed)),
+        };
+        let result = match ended {
+            Ok(output) => {
+                let mut result = ToolResult::ok(call, output.content);
+                result.images = output.images;
+                result
+            }
+            Err(error) => match error.0 {
+                ToolErrorKind::Control(control) => return Err(Exit::Control(control)),
+                ToolErrorKind::Waits(wants) if self.inner.is_some() => {
+                    refused_inside(call, waits_for(&wants))
+                }
+                ToolErrorKind::Stopped if self.inner.is_none() && rt.ctx.is_drain_requested() => {
+                    rt.ledger.with(|leg| leg.tool_stopped(&call.id));
+                    let error = ErrorInfo::new(ErrorKind::NotRun, "stopped with its turn");
+                    return Ok(ToolResult::synthetic(call, Synthetic::Interrupted, error));
+                }
+                ToolErrorKind::Stopped => {
+                    let words = "the tool stopped half-way, though nobody asked the turn to stop";
+                    ToolResult::error(call, ErrorInfo::new(ErrorKind::ToolFailed, words))
+                }
+                ToolErrorKind::Asks(_) if self.inner.is_some() => {
+                    refused_inside(call, "waits for decisions about calls of another agent")
+                }
+                ToolErrorKind::Asks(requests) => {
+                    let words = "waits for decisions about calls of another agent";
+                    rt.ledger.with(|leg| leg.tool_forwards(&call.id, requests));
+                    let error = ErrorInfo::new(ErrorKind::ApprovalRequired, words);
+                    return Ok(ToolResult::synthetic(call, Synthetic::Pending, error));
+                }
+                ToolErrorKind::Waits(wants) => {
+                    let error = ErrorInfo::new(ErrorKind::ApprovalRequired, waits_for(&wants));
+                    rt.ledger.with(|leg| leg.tool_waits(&call.id, wants));
+                    return Ok(ToolResult::synthetic(call, Synthetic::Pending, error));
+                }
+                ToolErrorKind::Model(error) => ToolResult::error(call, error),
+                ToolErrorKind::Abort(error) => {
+                    rt.abort.lock().get_or_insert_with(|| error.clone());
+                    ToolResult::error(call, error)
+                }
+            },
+        };
+        Ok(result.with_elapsed(elapsed))
     }
 }
 

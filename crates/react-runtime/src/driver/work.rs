@@ -10,10 +10,10 @@ use turnwright_core::{
     AgentResult, ErrorInfo, ErrorKind, IterationEnd, LegOutcome, Origin, Part, StopReason, TurnContext,
     panic::panic_text,
 };
-use turnwright_hook::HookPoint;
+use turnwright_hook::{HookPoint, instrument::kind};
 use turnwright_interceptor::{CallState, Core, Exit, scope};
 
-use super::LegRt;
+use super::{LegRt, failure};
 use crate::{
     ledger::Leg,
     machine::{Fed, LegStop, Step},
@@ -41,10 +41,15 @@ impl Core<scope::AgentRun> for AgentRunCore<'_> {
         input: Vec<Part>,
         _: &CallState<scope::AgentRun>,
     ) -> Result<LegOutcome, Exit> {
-        if ctx.leg() == 1 {
-            self.0.ledger.with(|leg| leg.rewrite_input(input)).map_err(Exit::Failed)?;
-        }
-        self.0.agent.interceptors.turn.call(ctx, (), &TurnCore(self.0), None).await
+        let (rt, instruments) = (self.0, &self.0.agent.instruments);
+        let watched = if instruments.is_empty() { Vec::new() } else { input.clone() };
+        let work = async {
+            if ctx.leg() == 1 {
+                rt.ledger.with(|leg| leg.rewrite_input(input)).map_err(Exit::Failed)?;
+            }
+            rt.agent.interceptors.turn.call(ctx, (), &TurnCore(rt), None).await
+        };
+        instruments.watch::<kind::AgentRun, _>(ctx, &watched, failure, work).await
     }
 }
 
@@ -54,6 +59,10 @@ impl Core<scope::Turn> for TurnCore<'_> {
         let begun_from = rt.begun_from.lock().take();
         if let Some(begun_from) = begun_from {
             Box::pin(rt.mark_running(begun_from)).await?;
+            // What was sent before the leg had the session is for it: a stop is seen before anything begins.
+            if let Some(channel) = &rt.agent.channel {
+                drain_and_tell(&**channel, ctx, &mut |command, fate| rt.tell(command, fate))?;
+            }
         }
         rt.tell_granted();
         let last_word = rt.last_word.lock().take();

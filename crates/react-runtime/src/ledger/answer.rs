@@ -180,6 +180,8 @@ impl Leg {
             self.open_batch(&response);
         }
         self.response = Some(Arc::new(response));
+        let failure = if let ModelEnd::Failed(error) = &end { Some(error) } else { None };
+        self.record_model_end(failure);
         self.settle_deferred();
         end
     }
@@ -248,6 +250,7 @@ impl Leg {
         };
         response.error = Some(error.clone());
         self.response = Some(Arc::new(response));
+        self.record_model_end(Some(&error));
         self.settle_deferred();
         ModelEnd::Failed(error)
     }
@@ -304,6 +307,7 @@ impl Leg {
             *first = Arc::new(message);
             self.revision += 1;
         }
+        self.record_input();
         Ok(())
     }
 

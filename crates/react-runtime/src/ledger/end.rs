@@ -2,9 +2,11 @@
 
 use std::sync::Arc;
 
-use turnwright_core::{AgentResult, CancelKind, LegOutcome, Message, Part, Role, StopReason};
+use turnwright_core::{
+    AgentResult, CancelKind, ErrorInfo, ErrorKind, LegOutcome, Message, Part, Role, StopReason,
+};
 
-use super::{calls::interrupted_result, leg::Leg, unsaved::Unsaved};
+use super::{calls::interrupted_result, leg::Leg};
 use crate::{
     event::{TurnEventKind, TurnFinished},
     machine::Stop,
@@ -14,12 +16,15 @@ use crate::{
 impl Leg {
     /// Makes the history legal, whatever happened: the partial answer is kept, open calls are answered.
     pub(crate) fn seal(&mut self) {
+        self.record_input();
         let reason = interrupt_reason(self.machine.stop_reason());
         if let Some(stream) = self.stream.take() {
             let mut response = self.keep_shown(stream, reason);
             response.error = self.machine.stop_reason().and_then(|s| s.error.clone()).or(response.error);
             self.response = Some(Arc::new(response));
         }
+        let why = self.machine.stop_reason().map(cut_call);
+        self.record_model_end(why.as_ref());
         if let Some(batch) = &mut self.batch {
             let mut answered = Vec::new();
             for entry in batch.calls.iter_mut().filter(|e| e.result.is_none()) {
@@ -98,7 +103,7 @@ impl Leg {
         self.emit(finished);
     }
 
-    fn finished(&self, outcome: &LegOutcome) -> TurnEventKind {
+    pub(super) fn finished(&self, outcome: &LegOutcome) -> TurnEventKind {
         let content = self.visible_text(StopReason::Cancelled);
         let mut finished = TurnFinished::of(outcome, content, self.usage, self.machine.iterations());
         finished.returned.clone_from(&self.returned);
@@ -113,15 +118,21 @@ impl Leg {
         if let Some(unsaved) = &mut self.unsaved
             && unsaved.take_end()
         {
-            unsaved.note(now, &finished);
+            unsaved.note(now, &finished, None);
         }
     }
 
-    /// The events that are not stored, with the end of the leg.
-    pub(crate) fn last_events(&mut self, outcome: &LegOutcome) -> Vec<RecordedEvent> {
+    /// The events that are not stored, with the end of the leg, and how much waits with them.
+    pub(crate) fn last_events(&mut self, outcome: &LegOutcome) -> (Vec<RecordedEvent>, usize) {
         self.note_end(outcome);
-        self.unsaved.as_mut().map(Unsaved::take_events).unwrap_or_default()
+        self.unsaved_events()
     }
+}
+
+/// Why a model call that was under way has no answer.
+fn cut_call(stop: &Stop) -> ErrorInfo {
+    let kind = || stop.reason.error_kind().unwrap_or(ErrorKind::Cancelled);
+    stop.error.clone().unwrap_or_else(|| ErrorInfo::new(kind(), "the turn ended while the model was asked"))
 }
 
 fn interrupt_reason(stop: Option<&Stop>) -> &'static str {

@@ -16,10 +16,14 @@ use crate::{
     event::TurnEventKind,
     machine::{Fed, MachineError, Step, TurnMachine},
     queue::EventQueue,
+    record::RecordKind,
     snapshot::Batch,
 };
 
-use super::unsaved::Unsaved;
+use super::{
+    records::{Records, RecordsOf},
+    unsaved::Unsaved,
+};
 
 /// What a leg starts with.
 pub(crate) struct LegParts {
@@ -67,6 +71,7 @@ pub(crate) struct Leg {
     pub(super) queue: Arc<EventQueue>,
     /// What is shown and not stored; none without a store.
     pub(super) unsaved: Option<Unsaved>,
+    pub(super) records: Records,
     /// When the commit under way began.
     pub(super) now: Timestamp,
     /// Ids for the messages of the commits to come.
@@ -104,7 +109,7 @@ impl Leg {
     /// Messages a commit may add beside the results of its batch and the words that wait.
     pub(super) const SPARE_IDS: usize = 4;
 
-    pub(crate) fn new(parts: LegParts, queue: Arc<EventQueue>, sources: Sources) -> Self {
+    pub(crate) fn new(parts: LegParts, whose: RecordsOf, queue: Arc<EventQueue>, sources: Sources) -> Self {
         // Of the whole conversation, which is sent as one: servers refuse an id that comes twice.
         let call_ids = parts.messages.iter().flat_map(|m| m.tool_calls().map(|c| c.id.clone())).collect();
         Self {
@@ -132,6 +137,7 @@ impl Leg {
             told: false,
             queue,
             unsaved: None,
+            records: Records::of(whose),
             now: Timestamp::UNIX_EPOCH,
             ids: VecDeque::new(),
             sources,
@@ -139,8 +145,14 @@ impl Leg {
     }
 
     pub(crate) fn emit(&mut self, kind: TurnEventKind) {
-        if let Some(unsaved) = &mut self.unsaved {
-            unsaved.note(self.now, &kind);
+        // Of the end there is a record of its own.
+        let is_told = kind.is_recorded() && !matches!(kind, TurnEventKind::TurnFinished(_));
+        let told = (is_told && self.records.is_heard())
+            .then(|| self.records.make(self.now, RecordKind::Event(kind.clone())));
+        match (&mut self.unsaved, told) {
+            (Some(unsaved), told) => unsaved.note(self.now, &kind, told),
+            (None, Some(told)) => self.records.ready(told, false),
+            (None, None) => {}
         }
         self.queue.push(self.now, kind);
     }
@@ -218,8 +230,18 @@ impl Leg {
     }
 
     pub(super) fn push(&mut self, message: Message) {
-        self.messages.push(Arc::new(message));
+        let message = Arc::new(message);
+        self.messages.push(message.clone());
         self.revision += 1;
+        self.record(|| RecordKind::Message(message));
+    }
+
+    /// Usage of model calls that were made beside the loop. Says whether the turn still counts.
+    pub(crate) fn count_extra(&mut self, usage: TokenUsage) -> bool {
+        if !self.closed {
+            self.count(usage);
+        }
+        !self.closed
     }
 
     pub(super) fn push_parts(&mut self, parts: Vec<Part>, interrupted: Option<Interrupted>) {

@@ -7,6 +7,7 @@ mod answer;
 mod calls;
 mod end;
 mod leg;
+mod records;
 mod unsaved;
 
 use std::sync::{
@@ -22,10 +23,12 @@ use turnwright_core::{
 use turnwright_hook::{DispatchLog, HookFailure, HookPoint};
 
 pub(crate) use leg::{Leg, LegParts};
+pub(crate) use records::RecordsOf;
 
 use crate::{
     event::TurnEventKind,
     queue::EventQueue,
+    record::RecordKind,
     store::{JournalRecord, RecordedEvent},
     tool::CallSink,
 };
@@ -43,9 +46,9 @@ pub(crate) struct Ledger {
 }
 
 impl Ledger {
-    pub(crate) fn new(parts: LegParts, queue: Arc<EventQueue>, sources: Sources) -> Self {
+    pub(crate) fn new(parts: LegParts, whose: RecordsOf, queue: Arc<EventQueue>, sources: Sources) -> Self {
         Self {
-            leg: Mutex::new(Leg::new(parts, queue.clone(), sources.clone())),
+            leg: Mutex::new(Leg::new(parts, whose, queue.clone(), sources.clone())),
             queue,
             sources,
             ids_wanted: AtomicUsize::new(Leg::SPARE_IDS),
@@ -78,8 +81,23 @@ impl Ledger {
         self.shown.notified().await;
     }
 
-    /// One commit. The time and the ids it may need are drawn before the lock is taken: their sources are the embedder's.
+    /// One commit. The time and the ids it may need are drawn before the lock is taken: their sources are the embedder's. What
+    /// it recorded observers are told after it, unless it has to be stored first.
     pub(crate) fn with<R>(&self, commit: impl FnOnce(&mut Leg) -> R) -> R {
+        let (out, is_news) = self.commit(commit);
+        if is_news {
+            self.tell();
+        }
+        out
+    }
+
+    /// The same by somebody who holds a lock: what it recorded is told with [`Ledger::tell`].
+    pub(crate) fn with_quietly<R>(&self, commit: impl FnOnce(&mut Leg) -> R) -> R {
+        self.commit(commit).0
+    }
+
+    /// Says whether there is something new to tell observers of.
+    fn commit<R>(&self, commit: impl FnOnce(&mut Leg) -> R) -> (R, bool) {
         #[cfg(feature = "commit-probe")]
         if let Some(probe) = &self.probe {
             probe();
@@ -87,18 +105,23 @@ impl Ledger {
         let now = self.sources.clock.now();
         let wanted = self.ids_wanted.swap(0, Relaxed);
         let ids: Vec<MessageId> = (0..wanted).map(|_| self.sources.id()).collect();
-        let (out, call) = {
+        let (out, is_news, call) = {
             let mut leg = self.leg.lock();
             leg.prepare(now, ids);
+            let before = leg.records.waiting();
             let out = commit(&mut leg);
             self.ids_wanted.store(leg.ids_wanted(), Relaxed);
-            (out, leg.unsaved.as_mut().is_some_and(unsaved::Unsaved::take_call))
+            (
+                out,
+                leg.records.waiting() > before,
+                leg.unsaved.as_mut().is_some_and(unsaved::Unsaved::take_call),
+            )
         };
         self.queue.wake();
         if call {
             self.shown.notify_one();
         }
-        out
+        (out, is_news)
     }
 
     /// A look that changes nothing.
@@ -124,14 +147,25 @@ impl Leg {
         }
     }
 
-    pub(crate) fn unsaved_events(&self) -> Vec<RecordedEvent> {
-        self.unsaved.as_ref().map(|unsaved| unsaved.events().to_vec()).unwrap_or_default()
+    /// The events that wait to be stored, and how much waits with them.
+    pub(crate) fn unsaved_events(&self) -> (Vec<RecordedEvent>, usize) {
+        self.unsaved.as_ref().map(|unsaved| (unsaved.events(), unsaved.len())).unwrap_or_default()
     }
 
-    pub(crate) fn stored(&mut self, revision: u64, events: usize) {
+    /// The history of this revision is stored, and so many of what waits.
+    pub(crate) fn stored(&mut self, revision: u64, how_many: usize) {
         if let Some(unsaved) = &mut self.unsaved {
-            unsaved.stored(revision, events);
+            unsaved.stored(revision, how_many);
         }
+        self.tell_waiting(how_many, |_| true);
+    }
+
+    /// The last events of the leg are stored, so many of what waits; not the messages that wait with them.
+    pub(crate) fn last_stored(&mut self, how_many: usize) {
+        if let Some(unsaved) = &mut self.unsaved {
+            unsaved.note_stored(how_many);
+        }
+        self.tell_waiting(how_many, |kind| !matches!(kind, RecordKind::Message(_)));
     }
 
     /// Whether the history as it is was stored in this leg.

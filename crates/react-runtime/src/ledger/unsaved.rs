@@ -4,6 +4,7 @@ use turnwright_core::{Timestamp, TurnId};
 
 use crate::{
     event::TurnEventKind,
+    record::Record,
     store::{JournalRecord, RecordedEvent},
 };
 
@@ -22,11 +23,20 @@ pub(super) struct Unsaved {
     changes: u64,
     /// Whoever stores what is shown should be woken.
     call: bool,
-    events: Vec<RecordedEvent>,
+    /// What waits to be stored, in order.
+    waiting: Vec<Waiting>,
     /// The history's revision that is stored.
     revision: Option<u64>,
-    /// The end of the turn is among the events.
+    /// The end of the turn is among the events, and whether it was stored.
     is_end_noted: bool,
+    is_end_stored: bool,
+}
+
+/// Something that waits to be stored: an event, what observers are told once it is, or both.
+struct Waiting {
+    event: Option<RecordedEvent>,
+    told: Option<Record>,
+    is_end: bool,
 }
 
 impl Unsaved {
@@ -38,8 +48,8 @@ impl Unsaved {
         self.answers += 1;
     }
 
-    /// Notes what is being shown.
-    pub(super) fn note(&mut self, at: Timestamp, kind: &TurnEventKind) {
+    /// Notes what is being shown, and what observers are told of it.
+    pub(super) fn note(&mut self, at: Timestamp, kind: &TurnEventKind, told: Option<Record>) {
         let Some(turn) = self.turn else { return };
         match kind {
             TurnEventKind::TextDelta { text } => self.show(text, ""),
@@ -47,11 +57,20 @@ impl Unsaved {
             TurnEventKind::ToolArgsDelta { .. }
             | TurnEventKind::ToolProgress { .. }
             | TurnEventKind::Lagged { .. } => {}
-            recorded => match serde_json::to_value(recorded) {
-                Ok(event) => self.events.push(RecordedEvent { turn, at, event }),
-                Err(e) => tracing::warn!("an event of a turn could not be recorded: {e}"),
-            },
+            recorded => {
+                let event = serde_json::to_value(recorded)
+                    .map(|event| RecordedEvent { turn, at, event })
+                    .inspect_err(|e| tracing::warn!("an event of a turn could not be recorded: {e}"))
+                    .ok();
+                let is_end = matches!(recorded, TurnEventKind::TurnFinished(_));
+                self.waiting.push(Waiting { event, told, is_end });
+            }
         }
+    }
+
+    /// What observers are told once everything before it is stored.
+    pub(super) fn wait(&mut self, told: Record) {
+        self.waiting.push(Waiting { event: None, told: Some(told), is_end: false });
     }
 
     fn show(&mut self, more: &str, thought: &str) {
@@ -106,20 +125,37 @@ impl Unsaved {
         !std::mem::replace(&mut self.is_end_noted, true)
     }
 
-    pub(super) fn events(&self) -> &[RecordedEvent] {
-        &self.events
+    /// The events that wait.
+    pub(super) fn events(&self) -> Vec<RecordedEvent> {
+        self.waiting.iter().filter_map(|waiting| waiting.event.clone()).collect()
     }
 
-    pub(super) fn take_events(&mut self) -> Vec<RecordedEvent> {
-        std::mem::take(&mut self.events)
+    /// How much waits.
+    pub(super) fn len(&self) -> usize {
+        self.waiting.len()
     }
 
-    /// The history of this revision is stored, and with it so many of the events. Whatever was shown is in it.
-    pub(super) fn stored(&mut self, revision: u64, events: usize) {
+    /// So many of what waits wait no more: gives what observers are told.
+    pub(super) fn take_told(&mut self, how_many: usize) -> Vec<Record> {
+        let n = how_many.min(self.waiting.len());
+        self.waiting.drain(..n).filter_map(|waiting| waiting.told).collect()
+    }
+
+    /// The history of this revision is stored, and with it so many of what waits. Whatever was shown is in it.
+    pub(super) fn stored(&mut self, revision: u64, how_many: usize) {
         self.revision = Some(revision);
         self.changes += 1;
-        self.events.drain(..events.min(self.events.len()));
+        self.note_stored(how_many);
         (self.shown, self.bytes) = (Vec::new(), 0);
+    }
+
+    /// So many of what waits are stored.
+    pub(super) fn note_stored(&mut self, how_many: usize) {
+        self.is_end_stored |= self.waiting.iter().take(how_many).any(|waiting| waiting.is_end);
+    }
+
+    pub(super) fn is_end_stored(&self) -> bool {
+        self.is_end_stored
     }
 
     pub(super) fn is_stored(&self, revision: u64) -> bool {

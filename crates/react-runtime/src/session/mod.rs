@@ -1,5 +1,6 @@
 //! Sessions: one conversation, one turn at a time.
 
+mod beside;
 mod decide;
 mod handle;
 mod next;
@@ -21,6 +22,8 @@ use turnwright_control::Wakeup;
 use turnwright_control::{Ack, ControlCommand, Fate};
 use turnwright_core::{ApprovalRequest, CancelToken, ErrorInfo, LegOutcome, Message, SessionId, TurnContext};
 
+use beside::Owned;
+pub use beside::SummaryError;
 pub use decide::DecideError;
 pub use handle::{OnDrop, TurnHandle};
 pub use parent::Parent;
@@ -33,6 +36,7 @@ pub use start::{Input, StartError};
 use crate::{
     agent::AgentInner,
     approval::Rule,
+    ledger::Ledger,
     snapshot::TurnSnapshot,
     store::{JournalRecord, StoreError, StoredSession},
 };
@@ -50,6 +54,7 @@ pub(crate) struct SessionInner {
     turnstile: tokio::sync::Mutex<()>,
     /// Held while the store is written: each change is made on top of the one before.
     writer: tokio::sync::Mutex<()>,
+    owned: Owned,
 }
 
 struct State {
@@ -80,6 +85,7 @@ pub(crate) type Landed = (ControlCommand, Ack);
 #[derive(Clone)]
 pub(crate) struct Running {
     pub(crate) ctx: TurnContext,
+    pub(crate) ledger: Arc<Ledger>,
     pub(crate) interrupt: CancelToken,
     pub(crate) outcome: watch::Receiver<Option<LegOutcome>>,
 }
@@ -191,7 +197,7 @@ impl SessionInner {
         state.read(stored);
         let state = Mutex::new(state);
         let (turnstile, writer) = (tokio::sync::Mutex::default(), tokio::sync::Mutex::default());
-        Arc::new(Self { id, agent, state, turnstile, writer })
+        Arc::new(Self { id, agent, state, turnstile, writer, owned: Owned::default() })
     }
 
     /// Takes over what is stored, where nothing of our own is under way and the store is ahead.

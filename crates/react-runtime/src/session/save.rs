@@ -216,13 +216,15 @@ impl SessionInner {
         within(store.renew(&self.id, fence, self.agent.lease)).await
     }
 
-    /// Gives the lease back, and records the last events. Should that fail, it ends by itself.
-    pub(crate) async fn release(&self, events: Vec<RecordedEvent>) {
-        let Some(store) = &self.agent.store else { return };
-        let Some(fence) = self.state.lock().stored.fence.take() else { return };
-        if let Err(e) = within(store.release(&self.id, fence, events)).await {
+    /// Gives the lease back, and records the last events. Should that fail, it ends by itself. Says whether it was done.
+    pub(crate) async fn release(&self, events: Vec<RecordedEvent>) -> bool {
+        let Some(store) = &self.agent.store else { return false };
+        let Some(fence) = self.state.lock().stored.fence.take() else { return false };
+        let released = within(store.release(&self.id, fence, events)).await;
+        if let Err(e) = &released {
             tracing::warn!("the lease of session {} could not be released: {e}", self.id);
         }
+        released.is_ok()
     }
 }
 

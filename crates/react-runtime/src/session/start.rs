@@ -11,12 +11,13 @@ use turnwright_core::{
     Budget, BudgetUsed, CancelCause, CancelToken, ErrorInfo, Message, Part, Role, RunId, Timestamp,
     TokenUsage, TurnContext, TurnId, TurnState,
 };
+use turnwright_hook::instrument::follow;
 
 use super::{Parent, Running, Session, SessionInner, TurnHandle, next::next_leg};
 use crate::{
     driver::{Granted, Keeper, LastWords, LegRt, Spawned, drive},
     event::TurnEventKind,
-    ledger::{Ledger, LegParts},
+    ledger::{Ledger, LegParts, RecordsOf},
     machine::TurnMachine,
     queue::EventQueue,
     snapshot::TurnSnapshot,
@@ -285,7 +286,13 @@ impl Session {
         let agent = self.0.agent.clone();
         self.0.allow(&new.granted);
         let queue = Arc::new(EventQueue::new(self.0.id.clone(), new.turn));
-        let ledger = Ledger::new(new.parts, queue.clone(), agent.sources.clone());
+        let whose = RecordsOf {
+            observers: agent.observers.clone(),
+            session: self.0.id.clone(),
+            turn: new.turn,
+            leg: new.leg,
+        };
+        let ledger = Ledger::new(new.parts, whose, queue.clone(), agent.sources.clone());
         let ledger = if agent.store.is_some() { ledger.stored(new.turn) } else { ledger };
         let ledger = if new.budget.is_some() { ledger.charged() } else { ledger };
         #[cfg(feature = "commit-probe")]
@@ -318,7 +325,8 @@ impl Session {
             outcome: outcome_rx,
             on_drop: agent.on_drop,
         };
-        ledger.with(|leg| {
+        // Observers are told when the leg runs.
+        ledger.with_quietly(|leg| {
             leg.emit(TurnEventKind::TurnStarted { agent: agent.name.to_string(), leg: leg.machine.leg() });
             for resolved in new.resolved {
                 leg.emit(resolved);
@@ -347,6 +355,7 @@ impl Session {
         });
         self.0.runs(Running {
             ctx: rt.ctx.clone(),
+            ledger: rt.ledger.clone(),
             interrupt: handle.interrupt.clone(),
             outcome: handle.outcome.clone(),
         });
@@ -355,8 +364,9 @@ impl Session {
             rt.ctx.request_drain();
         }
         let last = LastWords::of(&rt);
-        // Refused, or panicked: the future is gone and never ran, so nothing happened.
-        let spawned = agent.spawn.spawn(Box::pin(drive(rt.clone(), last)));
+        // A turn that is started in a call is a part of it. Refused, or panicked: the future is gone and never ran, so nothing
+        // happened.
+        let spawned = agent.spawn.spawn(Box::pin(follow(drive(rt.clone(), last))));
         if spawned.is_err() {
             rt.keep_landed(false);
         }

@@ -6,11 +6,14 @@ use std::sync::{
 };
 
 use parking_lot::Mutex;
-use turnwright_core::{CallId, CancelToken, Decision, ParentCall, ToolResult, TurnContext, clock::Instant};
-use turnwright_interceptor::Interceptors;
+use turnwright_core::{
+    CallId, CancelToken, CodeCell, CodeResult, Decision, ParentCall, ToolResult, TurnContext, clock::Instant,
+};
+use turnwright_hook::instrument::{CallScope, kind};
+use turnwright_interceptor::{Exit, Interceptors};
 
 use super::{Desk, ToolError};
-use crate::{agent::AgentInner, session::Parent};
+use crate::{agent::AgentInner, driver::failure, session::Parent};
 
 /// Where a call's side effects on the turn go. Each is checked against the fence under the ledger's lock.
 pub(crate) trait CallSink: Send + Sync {
@@ -130,6 +133,23 @@ impl ToolContext {
         &self.0.agent.interceptors
     }
 
+    /// Runs the innermost part of a code cell, watched by the agent's instrumentation: for tools that run cells, inside of the
+    /// chain of `ExecuteCode`.
+    ///
+    /// # Errors
+    /// Those of the work.
+    ///
+    /// # Cancel safety
+    /// Dropped, it drops the work, and the instrumentation is told of a cancelled cell.
+    pub async fn watch_code(
+        &self,
+        cell: &CodeCell,
+        work: impl Future<Output = Result<CodeResult, Exit>> + Send,
+    ) -> Result<CodeResult, Exit> {
+        let instruments = &self.0.agent.instruments;
+        instruments.watch::<kind::Code, _>(self.turn(), cell, failure, work).await
+    }
+
     /// Calls another tool of the agent, as a part of this call: for tools that are programs of the model's, such as code
     /// cells. The call passes the gate, the chain of tool calls, the time limit, the result limit and the budget as one of
     /// the model's own, and ends with this call at the latest. Its id is this call's with `/1`, `/2`, … behind it. Inner
@@ -223,9 +243,13 @@ impl ToolContext {
         T: Send + 'static,
         E: Into<ToolError> + Send + 'static,
     {
-        let ctx = self.clone();
+        let (ctx, scope) = (self.clone(), CallScope::current());
         let name = format!("tool {}", self.0.call);
-        self.0.agent.blocking.run(name, move || work(&ctx)).await?.map_err(Into::into)
+        let work = move || match scope {
+            Some(scope) => scope.run_blocking(|| work(&ctx)),
+            None => work(&ctx),
+        };
+        self.0.agent.blocking.run(name, work).await?.map_err(Into::into)
     }
 
     pub(crate) fn close(&self) {

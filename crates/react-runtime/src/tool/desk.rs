@@ -8,6 +8,7 @@ use std::{
 use parking_lot::Mutex;
 use tokio::sync::{Notify, oneshot};
 use turnwright_core::{CallId, ErrorInfo, ErrorKind, Synthetic, ToolCall, ToolResult};
+use turnwright_hook::instrument::CallScope;
 
 /// How deep calls may stand in each other, the model's own counted.
 const DEPTH: u8 = 4;
@@ -25,6 +26,8 @@ pub(crate) struct Desk {
 /// A call that somebody waits for.
 pub(crate) struct Asked {
     pub(crate) call: ToolCall,
+    /// The call that asks, where it is watched: a code cell stands between a tool and its inner calls.
+    pub(crate) scope: Option<CallScope>,
     pub(crate) answer: oneshot::Sender<ToolResult>,
 }
 
@@ -52,7 +55,7 @@ impl Desk {
             WAITING.. => format!("{WAITING} calls wait for their turn"),
             _ => {
                 let (answer, answered) = oneshot::channel();
-                asked.push_back(Asked { call, answer });
+                asked.push_back(Asked { call, scope: CallScope::current(), answer });
                 drop(asked);
                 self.came.notify_one();
                 return Ok(answered);
