@@ -17,7 +17,7 @@ use crate::{
     approval,
     args::{AgentArgs, ProviderName},
     config::Config,
-    hooks, kept, provider,
+    hooks, kept, memory, provider,
     refusal::Refusal,
     subagents,
     tape::Tape,
@@ -57,8 +57,9 @@ pub(crate) fn builder(
         time: config.seconds("limits.time_seconds"),
         ..BudgetLimits::default()
     };
-    let mut agent = Agent::builder("turnwright", model)
-        .instructions(config.text("agent.instructions").unwrap_or(INSTRUCTIONS))
+    let usual = config.text("agent.instructions").unwrap_or(INSTRUCTIONS);
+    let mut agent = Agent::builder("turnwright", model.clone())
+        .instructions(memory::instructions(config, &args.tool_root, usual)?)
         .limits(limits(args, config))
         .budget(budget)
         .gate(policies(args, config)?);
@@ -79,7 +80,7 @@ pub(crate) fn builder(
     if config.text("approvals.on_denial") == Some("cancel_turn") {
         agent = agent.on_denial(OnDenial::CancelTurn);
     }
-    let agent = layers(with_fallbacks(agent, fallbacks), config);
+    let agent = memory::with(layers(with_fallbacks(agent, fallbacks), config), config, &model);
     Ok(with_gated_tools(with_tools(agent, &workspace), &workspace))
 }
 

@@ -20,8 +20,9 @@ use crate::{
 pub(crate) fn asked_about(allowed: &[String], config: &Config) -> Result<Vec<&'static str>, Refusal> {
     let allowed: Vec<&str> = allowed.iter().map(|name| name.trim()).filter(|name| !name.is_empty()).collect();
     let named = |key: &str, tool: &str| config.texts(key).iter().any(|name| name == tool);
-    let asked: Vec<_> =
-        NAMES.into_iter().filter(|name| GATED.contains(name) || named("approvals.ask", name)).collect();
+    let has_code = config.get("tools.python").is_some();
+    let asked = NAMES.into_iter().filter(|name| GATED.contains(name) || named("approvals.ask", name));
+    let asked: Vec<_> = asked.chain(has_code.then_some("code")).collect();
     if let Some(unknown) = allowed.iter().find(|name| !asked.contains(name)) {
         let refusal = Refusal::new(format!("--allow: {unknown:?} is no tool that is asked about"));
         return Err(refusal.hint(format!("these are: {}", asked.join(", "))));

@@ -13,6 +13,7 @@ mod exit;
 mod hooks;
 mod kept;
 mod keyboard;
+mod memory;
 mod output;
 mod plan;
 mod provider;

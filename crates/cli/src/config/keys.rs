@@ -170,6 +170,12 @@ pub(crate) const KEYS: &[Key] = &[
         "failures in a row after which a model is not asked for a while",
     ),
     key("interceptors.circuit_breaker.open_seconds", Kind::Seconds, "30", "how long it is not asked"),
+    key(
+        "interceptors.error_budget.failures",
+        Kind::Count,
+        "no limit",
+        "failed tool calls in a row after which the turn ends",
+    ),
     key("interceptors.rate_limit.concurrent", Kind::Count, "no limit", "model calls at once"),
     key("interceptors.rate_limit.requests_per_minute", Kind::Count, "no limit", "model calls a minute"),
     key(
@@ -197,6 +203,25 @@ pub(crate) const KEYS: &[Key] = &[
     ),
     option("limits.tokens", "budget_tokens", Kind::Count, "none", "tokens a turn may use, in and out"),
     option("limits.tool_calls", "budget_tool_calls", Kind::Count, "none", "tool calls of a turn"),
+    key(
+        "memory.core_file",
+        Kind::Text,
+        "none",
+        "a file of facts that the model is told in every conversation, and edits with the tool `core_memory`",
+    ),
+    key(
+        "memory.instruction_files",
+        Kind::Texts,
+        "none",
+        "names of files, for example `AGENTS.md`, that are read from the tool root and the folders above it",
+    ),
+    key(
+        "memory.window_tokens",
+        Kind::Count,
+        "no clean-up",
+        "the model's window: what takes more than 70 % of it is summarised by the model, and a request that was refused as \
+         too large is made once more without its oldest part",
+    ),
     key(
         "safety.turn.tool_timeout_seconds",
         Kind::Seconds,
@@ -247,6 +272,18 @@ pub(crate) const KEYS: &[Key] = &[
         Kind::Texts,
         "none",
         "tools that run without asking: `write_file`, `edit_file`, `shell`",
+    ),
+    key(
+        "tools.overflow",
+        Kind::Text,
+        "none",
+        "a directory in which results that are too long for the model are kept whole; `read_overflow` reads them",
+    ),
+    key(
+        "tools.python",
+        Kind::Text,
+        "none",
+        "a Python interpreter: the model may run code cells with the tool `code`, each of which is asked about. It is no sandbox",
     ),
     option("tools.root", "tool_root", Kind::Text, ".", "the directory whose files the tools see"),
 ];

@@ -18,6 +18,7 @@ mod formats;
 mod hooks;
 mod human;
 mod layers;
+mod memory;
 mod plan;
 mod questions;
 mod record;
