@@ -37,7 +37,7 @@ pub(crate) fn build(
     store: Option<&SqliteStore>,
 ) -> Result<Agent, Refusal> {
     let (model, fallbacks) = (provider::model(args, tape)?, fallbacks(args, config, tape)?);
-    let agent = builder(args, config, model.clone(), fallbacks.clone())?;
+    let agent = builder(args, config, &model, fallbacks.clone())?;
     let agent = kept::keep(hooks::with(agent, (args, config), store)?, store);
     subagents::build(agent, (args, config), (model, fallbacks), store)
 }
@@ -46,7 +46,7 @@ pub(crate) fn build(
 pub(crate) fn builder(
     args: &AgentArgs,
     config: &Config,
-    model: ModelHandle,
+    model: &ModelHandle,
     fallbacks: Vec<ModelHandle>,
 ) -> Result<AgentBuilder, Refusal> {
     let workspace = workspace(args)?;
@@ -80,7 +80,7 @@ pub(crate) fn builder(
     if config.text("approvals.on_denial") == Some("cancel_turn") {
         agent = agent.on_denial(OnDenial::CancelTurn);
     }
-    let agent = memory::with(layers(with_fallbacks(agent, fallbacks), config), config, &model);
+    let agent = memory::with(layers(with_fallbacks(agent, fallbacks), config), config, model);
     Ok(with_gated_tools(with_tools(agent, &workspace), &workspace))
 }
 

@@ -40,7 +40,7 @@ pub(crate) fn show(global: &Global, args: &AgentArgs, config: &Config) -> Result
             (nobody()?, fallbacks.collect::<Result<_, _>>()?)
         }
     };
-    let agent = agent::builder(args, config, model.clone(), fallbacks.clone())?;
+    let agent = agent::builder(args, config, &model, fallbacks.clone())?;
     let agent = hooks::with(agent, (args, config), None)?;
     let mut plan = subagents::build(agent, (args, config), (model, fallbacks), None)?.plan();
     if !is_configured {

@@ -14,7 +14,8 @@ fn a_core_memory_outlives_its_conversation_and_instruction_files_are_read() {
         let file = "[memory]\ncore_file = \"core.md\"\ninstruction_files = [\"AGENTS.md\"]\n";
         fs::write(root.join("turnwright.toml"), file).unwrap();
         fs::write(root.join("AGENTS.md"), "Always answer in rhymes.").unwrap();
-        let edit = Reply::new().tool_call("m1", "core_memory", r#"{"mode":"append","text":"Ann likes tea."}"#);
+        let edit =
+            Reply::new().tool_call("m1", "core_memory", r#"{"mode":"append","text":"Ann likes tea."}"#);
         let server = server([edit, Reply::new().text("Noted."), Reply::new().text("Tea?")]).await;
         for words in ["I like tea", "What do I like?"] {
             let output = ask(&server, &[words]).current_dir(&root).output().await.unwrap();
@@ -29,16 +30,22 @@ fn a_core_memory_outlives_its_conversation_and_instruction_files_are_read() {
 fn a_code_cell_is_asked_about_and_a_long_result_is_kept_whole() {
     run(async {
         let root = directory();
-        fs::write(root.join("turnwright.toml"), "[tools]\npython = \"python3\"\noverflow = \"long\"\n").unwrap();
+        fs::write(root.join("turnwright.toml"), "[tools]\npython = \"python3\"\noverflow = \"long\"\n")
+            .unwrap();
         let cell = || Reply::new().tool_call("c1", "code", r#"{"code":"print('x' * 39000); 6 * 7"}"#);
         let server = server([cell(), cell(), Reply::new().text("Done.")]).await;
         let output = ask(&server, &["calculate"]).current_dir(&root).output().await.unwrap();
         assert_eq!(output.status.code(), Some(3), "{}", stderr(&output));
-        let output = ask(&server, &["--allow", "code", "calculate"]).current_dir(&root).output().await.unwrap();
+        let output =
+            ask(&server, &["--allow", "code", "calculate"]).current_dir(&root).output().await.unwrap();
         assert_eq!(stdout(&output), "Done.\n", "{}", stderr(&output));
         assert!(format!("{:?}", server.requests()[2]).contains("[value] 42"));
         let plan = turnwright(&["plan"]).current_dir(&root).output().await.unwrap();
         let plan = stdout(&plan);
-        assert!(plan.contains("read_overflow") && plan.contains("asks before: write_file, edit_file, shell, code"), "{plan}");
+        assert!(
+            plan.contains("read_overflow")
+                && plan.contains("asks before: write_file, edit_file, shell, code"),
+            "{plan}"
+        );
     });
 }
