@@ -1,6 +1,6 @@
 //! The finalizer: runs when the work is gone; nothing races it.
 
-use turnwright_control::ControlError;
+use turnwright_control::{ControlError, drain_and_tell};
 use turnwright_core::{AgentResult, ErrorInfo, ErrorKind, LegOutcome};
 use turnwright_hook::{Dispatch, HookPoint};
 use turnwright_interceptor::Exit;
@@ -18,7 +18,13 @@ pub(super) async fn run(rt: &LegRt, worked: Result<LegOutcome, Exit>) {
     if let Some(error) = not_begun {
         return end_not_begun(rt, error).await;
     }
-    let latched = rt.interrupt.cause().or(rt.ctx.cancel().cause()).map(ControlError::from);
+    let mut latched = rt.interrupt.cause().or(rt.ctx.cancel().cause()).map(ControlError::from);
+    if latched.is_none() {
+        match Box::pin(rt.own_at_last()).await {
+            Ok(sent) => latched = sent,
+            Err(error) => return end_not_begun(rt, error).await,
+        }
+    }
     rt.ledger.with(|leg| {
         settle(leg, worked, latched.as_ref());
         // A cancel that came while the turn was being parked wins: nobody was told of the parking yet.
@@ -162,6 +168,30 @@ fn outcome(rt: &LegRt, crashed: Option<ErrorInfo>) -> LegOutcome {
 }
 
 impl LegRt {
+    /// A layer answered in the place of the whole turn, before it was in the store. It is taken for this leg's own now, so that a
+    /// command which came before the answer is seen: until then it might have been for whoever runs the turn elsewhere. Gives the
+    /// stop that was sent, if one was. What comes while that is stored is too late: the answer is complete.
+    async fn own_at_last(&self) -> Result<Option<ControlError>, ErrorInfo> {
+        let begun_from = self.begun_from.lock().take();
+        let Some(begun_from) = begun_from else { return Ok(None) };
+        let waiting =
+            self.agent.channel.as_ref().filter(|channel| !channel.queued(self.ctx.session()).is_empty());
+        match self.commit(Some(begun_from)).await {
+            Ok(()) => {
+                let is_late = self.ctx.cancel().cause().is_some();
+                let Some(channel) = waiting.filter(|_| !is_late) else { return Ok(None) };
+                Ok(drain_and_tell(&**channel, &self.ctx, &mut |command, fate| self.tell(command, fate)).err())
+            }
+            Err(e) if self.never_had_it(&e) => {
+                let error = ErrorInfo::from(e);
+                *self.not_begun.lock() = Some(error.clone());
+                Err(error)
+            }
+            // The end is stored next, or that fails too.
+            Err(_) => Ok(None),
+        }
+    }
+
     pub(super) fn is_parked(&self) -> bool {
         self.ledger.read(|leg| leg.machine.leg_stop() != LegStop::Terminal)
     }
