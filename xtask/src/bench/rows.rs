@@ -286,6 +286,11 @@ mod tests {
             }
             figures.set(&format!("decode/{group}_events"), all, None);
         }
+        figures.set("builtin/nobody", all, None);
+        for row in BUILT_IN {
+            let name = row.what.split('`').nth(1).unwrap();
+            figures.set(&format!("builtin/{name}"), all, None);
+        }
         for id in [
             "hook/nobody",
             "hook/one",
@@ -308,6 +313,8 @@ mod tests {
             "turn/burst_hand",
             "turn/burst_bare",
             "turn/burst_full",
+            "turn/paced_built_in",
+            "turn/burst_built_in",
             "cancel/silent_server",
             "cancel/wake_up",
             "sqlite_wakeup_micros",

@@ -3,9 +3,10 @@
 use std::{
     collections::VecDeque,
     sync::{
-        Mutex,
-        atomic::{AtomicU32, Ordering::SeqCst},
+        Arc, Mutex,
+        atomic::{AtomicBool, AtomicU32, Ordering::SeqCst},
     },
+    task::{Context, Poll, Wake, Waker},
 };
 
 use futures::FutureExt;
@@ -32,6 +33,10 @@ enum Act {
     Repeat,
     /// Drops its attempt after one poll, then goes on.
     Abandon,
+    /// Never comes back.
+    Hang,
+    /// Never comes back once it has an answer.
+    HangAfter,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -49,6 +54,7 @@ fn act() -> impl Strategy<Value = Act> {
         3 => Just(Pass), 3 => Just(Mutate), 1 => Just(ShortCircuit), 1 => Just(Fail), 1 => Just(FailAfter),
         1 => Just(PanicAtOnce), 1 => Just(Panic), 1 => Just(PanicAfter), 1 => Just(Control),
         1 => Just(ControlAfter), 2 => Just(Swallow), 3 => Just(Repeat), 1 => Just(Abandon),
+        1 => Just(Hang), 1 => Just(HangAfter),
     ]
 }
 
@@ -188,6 +194,11 @@ impl<S: Texts> Around<S> for Layer {
                     }
                     Ok(S::output(&input, format!("abandoned {i}")))
                 }
+                Act::Hang => std::future::pending().await,
+                Act::HangAfter => {
+                    let _ = next.run(input).await;
+                    std::future::pending().await
+                }
             }
         }
     }
@@ -240,7 +251,7 @@ impl Model<'_> {
         self.no_replay || self.visible || self.latch.is_some()
     }
 
-    /// None: it was abandoned while it waited in the core.
+    /// None: it hangs, or was abandoned while it waited in the core.
     fn call(&mut self, i: usize, input: &str, once: bool) -> Option<Out> {
         let who = if i == self.acts.len() { "core".into() } else { i.to_string() };
         self.log.push(format!("{who}>"));
@@ -319,7 +330,22 @@ impl Model<'_> {
                 Some(out) => out,
                 None => Out::Text(format!("abandoned {i}")),
             },
+            Act::Hang => return None,
+            Act::HangAfter => {
+                self.call(i + 1, input, once)?;
+                return None;
+            }
         })
+    }
+}
+
+/// Whether somebody will poll again.
+#[derive(Default)]
+struct Woken(AtomicBool);
+
+impl Wake for Woken {
+    fn wake(self: Arc<Self>) {
+        self.0.store(true, SeqCst);
     }
 }
 
@@ -344,14 +370,16 @@ fn check<S: Texts>(acts: &[Act], script: &[Body], no_replay: bool) {
         visible: false,
         no_replay,
     };
-    let expected = model.call(0, "in", false).unwrap();
+    let expected = model.call(0, "in", false);
     let log = Log::default();
     let chain = Chain::<S>::default();
     for (i, act) in acts.iter().enumerate() {
         chain.register(Layer(i, *act, log.clone())).keep();
     }
     let ctx = ctx();
-    // Whole, and then dropped after each number of polls it can wait for.
+    // Whole, or until nothing will wake it any more, and then dropped after each number of polls it can wait for.
+    let woken = Arc::new(Woken::default());
+    let waker = Waker::from(Arc::clone(&woken));
     let mut polls = usize::MAX;
     for cut in 0.. {
         let core = Scripted(Mutex::new(script.iter().copied().collect()), log.clone(), AtomicU32::new(0));
@@ -363,8 +391,13 @@ fn check<S: Texts>(acts: &[Act], script: &[Body], no_replay: bool) {
                 break None;
             }
             polled += 1;
-            if let Some(out) = (&mut running).now_or_never() {
+            woken.0.store(false, SeqCst);
+            if let Poll::Ready(out) = running.as_mut().poll(&mut Context::from_waker(&waker)) {
                 break Some(out);
+            }
+            if !woken.0.load(SeqCst) {
+                assert_eq!(expected, None, "it hangs: {acts:?} {script:?}");
+                break None;
             }
             assert!(polled < 1000, "it never ends");
         };
@@ -372,8 +405,9 @@ fn check<S: Texts>(acts: &[Act], script: &[Body], no_replay: bool) {
         assert_eq!(core.2.load(SeqCst), 0, "an attempt outlived its call");
         let log = log.take();
         assert_nested(&log);
-        if let Some(out) = out {
-            assert_eq!((S::read(&out), &log), (expected.clone(), &model.log), "{acts:?} {script:?}");
+        if out.is_some() || cut == 0 {
+            let out = out.as_ref().map(S::read);
+            assert_eq!((&out, &log), (&expected, &model.log), "{acts:?} {script:?}");
         }
         if cut == 0 {
             polls = polled;
@@ -385,7 +419,7 @@ fn check<S: Texts>(acts: &[Act], script: &[Body], no_replay: bool) {
 
 proptest! {
     /// Brackets are in order and balanced, outputs legal, the first control error comes out, and one attempt is in
-    /// flight at most, also when the call is dropped at any poll.
+    /// flight at most, also when the call is dropped at any poll or a layer hangs.
     #[test]
     fn fault_r4_66_any_chain_does_what_the_model_says(
         acts in proptest::collection::vec(act(), 0..6),
