@@ -74,7 +74,8 @@ async fn who_waits_for_a_message_takes_nothing_from_the_process_that_runs_the_tu
     tokio::time::sleep(MS * 200).await;
     let mut ticket = waits(&ours, BusyMode::Queue, "and this").await;
     let told = tokio::spawn(async move { tokio::time::timeout(MS * 700, ticket.delivered()).await });
-    tokio::time::sleep(MS * 600).await;
+    // The tool of their turn is in its first half still: with a stop after its end, nobody need take it.
+    tokio::time::sleep(MS * 100).await;
     let third = SqliteStore::open(&path).unwrap().channel();
     let receipt = third.send(stop()).await.unwrap();
     let fate = tokio::time::timeout(PATIENCE, receipt.fate()).await.expect("somebody took it and kept it");
