@@ -5,6 +5,7 @@ use std::num::{NonZeroU32, NonZeroUsize};
 use turnwright::{
     Agent, AgentBuilder, Limits, ModelHandle,
     core::BudgetLimits,
+    hook::MemoryRunner,
     interceptor,
     interceptor::builtin::{
         Cache, CircuitBreaker, Fallback, RateLimit, Retry, ToolTimeout, ToolTimeoutLimit,
@@ -37,17 +38,19 @@ pub(crate) fn build(
     store: Option<&SqliteStore>,
 ) -> Result<Agent, Refusal> {
     let (model, fallbacks) = (provider::model(args, tape)?, fallbacks(args, config, tape)?);
-    let agent = builder(args, config, &model, fallbacks.clone())?;
-    let agent = kept::keep(hooks::with(agent, (args, config), store)?, store);
+    let todos = hooks::todo_lists(store);
+    let agent = builder((args, config), &model, fallbacks.clone(), &memory::runner(config, &todos)?)?;
+    let agent = kept::keep(hooks::with(agent, (args, config), &todos)?, store);
     subagents::build(agent, (args, config), (model, fallbacks), store)
 }
 
-/// An agent with this model and those that are asked when it fails, and everything else as these options say.
+/// An agent with this model and those that are asked when it fails, and everything else as these options say. What its memory
+/// does is told there.
 pub(crate) fn builder(
-    args: &AgentArgs,
-    config: &Config,
+    (args, config): (&AgentArgs, &Config),
     model: &ModelHandle,
     fallbacks: Vec<ModelHandle>,
+    told: &MemoryRunner,
 ) -> Result<AgentBuilder, Refusal> {
     let workspace = workspace(args)?;
     let budget = BudgetLimits {
@@ -80,7 +83,7 @@ pub(crate) fn builder(
     if config.text("approvals.on_denial") == Some("cancel_turn") {
         agent = agent.on_denial(OnDenial::CancelTurn);
     }
-    let agent = memory::with(layers(with_fallbacks(agent, fallbacks), config), config, model);
+    let agent = memory::with(layers(with_fallbacks(agent, fallbacks), config), config, model, told);
     Ok(with_gated_tools(with_tools(agent, &workspace), &workspace))
 }
 

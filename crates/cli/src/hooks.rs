@@ -116,16 +116,20 @@ fn variables(config: &Config) -> Result<EnvInjection, String> {
     })
 }
 
+/// The todo lists of this process's sessions, which begin with what the store has of them.
+pub(crate) fn todo_lists(store: Option<&SqliteStore>) -> Arc<dyn TodoStore> {
+    Arc::new(Lists { known: Mutex::default(), store: store.cloned() })
+}
+
 /// The agent with the hooks of the configuration, and with the tools they are about. For a subagent too: it has the same ones,
 /// but for the hint that there are subagents.
 pub(crate) fn with(
     mut agent: AgentBuilder,
     (args, config): (&AgentArgs, &Config),
-    store: Option<&SqliteStore>,
+    todos: &Arc<dyn TodoStore>,
 ) -> Result<AgentBuilder, Refusal> {
-    let todos: Arc<dyn TodoStore> = Arc::new(Lists { known: Mutex::default(), store: store.cloned() });
     if ["todo_continuation", "todo_planning_nudge"].into_iter().any(|hook| is_enabled(config, hook)) {
-        let (write, read) = todo_tools(&todos);
+        let (write, read) = todo_tools(todos);
         agent = agent.tool(write).tool(read);
     }
     for name in config.texts(ENABLE) {

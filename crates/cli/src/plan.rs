@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use serde::Serialize;
-use turnwright::{ChatClient, ModelHandle, Plan};
+use turnwright::{ChatClient, ModelHandle, Plan, hook::MemoryRunner};
 
 use crate::{
     Global, Refusal, agent, approval, args::AgentArgs, config::Config, hooks, output, provider, subagents,
@@ -40,8 +40,8 @@ pub(crate) fn show(global: &Global, args: &AgentArgs, config: &Config) -> Result
             (nobody()?, fallbacks.collect::<Result<_, _>>()?)
         }
     };
-    let agent = agent::builder(args, config, &model, fallbacks.clone())?;
-    let agent = hooks::with(agent, (args, config), None)?;
+    let agent = agent::builder((args, config), &model, fallbacks.clone(), &MemoryRunner::default())?;
+    let agent = hooks::with(agent, (args, config), &hooks::todo_lists(None))?;
     let mut plan = subagents::build(agent, (args, config), (model, fallbacks), None)?.plan();
     if !is_configured {
         plan.model = NO_MODEL.into();

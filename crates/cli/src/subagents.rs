@@ -42,7 +42,7 @@ pub(crate) fn build(
     let explorer = explorer.gate(agent::policies(args, config)?);
     let explorer = agent::with_fallbacks(explorer, fallbacks);
     let explorer = agent::layers(agent::with_tools(explorer, &agent::workspace(args)?), config);
-    let explorer = hooks::with(explorer, (args, config), store)?;
+    let explorer = hooks::with(explorer, (args, config), &hooks::todo_lists(store))?;
     // The program ends with the turn it was asked for: nothing goes on behind it.
     let built = Subagents::builder(sessions, mailbox, args.tool_root.join(outputs))
         .agent(WHAT_FOR, explorer)

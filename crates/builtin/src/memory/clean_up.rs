@@ -65,7 +65,7 @@ impl CleanUp {
     }
 
     fn share(&self, percent: u64) -> u64 {
-        self.window / 100 * percent
+        self.window.saturating_mul(percent) / 100
     }
 
     /// What stands for these messages, and what writing it used.

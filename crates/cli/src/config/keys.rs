@@ -204,6 +204,12 @@ pub(crate) const KEYS: &[Key] = &[
     option("limits.tokens", "budget_tokens", Kind::Count, "none", "tokens a turn may use, in and out"),
     option("limits.tool_calls", "budget_tool_calls", Kind::Count, "none", "tool calls of a turn"),
     key(
+        "memory.consolidate_tokens",
+        Kind::Count,
+        "never",
+        "when the file of facts has more tokens than this after a turn, the model writes it anew, shorter",
+    ),
+    key(
         "memory.core_file",
         Kind::Text,
         "none",
@@ -214,6 +220,12 @@ pub(crate) const KEYS: &[Key] = &[
         Kind::Texts,
         "none",
         "names of files, for example `AGENTS.md`, that are read from the tool root and the folders above it",
+    ),
+    key(
+        "memory.metrics_file",
+        Kind::Text,
+        "none",
+        "a file that gets a line of JSON for each clean-up and each consolidation: counts, tokens, durations, no content",
     ),
     key(
         "memory.window_tokens",

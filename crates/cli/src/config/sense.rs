@@ -15,6 +15,7 @@ pub(super) fn mistakes(config: &Config) -> Vec<(&'static str, String)> {
     idle(config, &mut wrong);
     fallback(config, &mut wrong);
     wrong.extend(crate::hooks::mistakes(config));
+    wrong.extend(crate::memory::mistakes(config));
     wrong
 }
 
