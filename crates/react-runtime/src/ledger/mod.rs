@@ -183,7 +183,11 @@ impl History for Ledger {
     fn collapse(&self, through: MessageId, summary: Message, revision: u64) -> Result<u64, HistoryError> {
         history::appendable(&summary)?;
         // What is before `through` never changes: looked at without the lock of the commit.
-        history::collapsible(&self.read(Leg::history).messages, through)?;
+        let now = self.read(Leg::history);
+        if now.revision != revision {
+            return Err(HistoryError::Changed { expected: revision, found: now.revision });
+        }
+        history::collapsible(&now.messages, through)?;
         self.with(|leg| leg.collapse(summary.origin(Origin::Summary { through }), revision))
     }
 
