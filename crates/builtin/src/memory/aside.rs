@@ -28,7 +28,7 @@ impl Aside {
     }
 
     /// Gives it a text in an element of this name, and says what it answered, or why it did not. It is a part of the turn: cancelled
-    /// and over with it, and charged to its budget.
+    /// and over with it, charged to its budget, and in its total.
     pub(super) async fn ask(
         &self,
         ctx: &TurnContext,
@@ -55,6 +55,7 @@ impl Aside {
             Ok(None) => return (TokenUsage::UNKNOWN, Err("the answer waits for somebody".into())),
             Err(_) => return (TokenUsage::UNKNOWN, Err(format!("there was no answer within {PATIENCE:?}"))),
         };
+        ctx.count_usage(result.usage);
         let answer = match (result.stop_reason, result.error) {
             (StopReason::Completed, None) if !result.content.trim().is_empty() => {
                 Ok(result.content.trim().to_owned())

@@ -56,7 +56,7 @@ const FACTOR: u64 = 4;
 /// failures in a row no more in this turn.
 ///
 /// It tells [`MemoryEvent::CleanupTriggered`] and [`MemoryEvent::CleanupFinished`], the second one unless the turn is cut meanwhile. What
-/// the summary costs is charged to the turn's budget, if it has one; it is cancelled with the turn.
+/// the summary costs is in the turn's total, and charged to its budget, if it has one; it is cancelled with the turn.
 #[derive(Clone)]
 pub struct CleanUp {
     window: u64,

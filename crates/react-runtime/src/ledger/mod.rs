@@ -18,7 +18,8 @@ use std::sync::{
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 use turnwright_core::{
-    CallId, History, HistoryError, HistorySnapshot, Message, MessageId, Origin, Sources, TurnId, history,
+    CallId, CountUsage, History, HistoryError, HistorySnapshot, Message, MessageId, Origin, Sources,
+    TokenUsage, TurnId, history,
 };
 use turnwright_hook::{DispatchLog, HookFailure, HookPoint};
 
@@ -217,5 +218,15 @@ impl DispatchLog for Ledger {
 impl CallSink for Ledger {
     fn progress(&self, call: &CallId, text: String) -> bool {
         self.with(|leg| leg.tool_progress(call, text))
+    }
+}
+
+impl CountUsage for Ledger {
+    fn count_usage(&self, usage: TokenUsage) {
+        self.with(|leg| {
+            if !leg.closed {
+                leg.count_charged(usage);
+            }
+        });
     }
 }

@@ -1,6 +1,6 @@
 //! `clean_up`: what is summarised, what stays, and what happens when that fails.
 
-use std::{io::Write, sync::Arc, time::Duration};
+use std::{borrow::Cow, io::Write, sync::Arc, time::Duration};
 
 use parking_lot::Mutex;
 use serde_json::Value;
@@ -13,6 +13,7 @@ use turnwright_core::{
     history,
 };
 use turnwright_hook::{HookError, MemoryEvent, MemoryHook, MemoryRunner};
+use turnwright_interceptor::{builtin::Redact, interceptor};
 use turnwright_react_runtime::{
     Agent, AgentBuilder, Session,
     machine::Limits,
@@ -129,9 +130,15 @@ async fn without_a_model_it_is_said_how_much_is_missing_and_what_a_summary_costs
         session.messages().iter().find(|m| matches!(m.origin, Origin::Summary { .. })).unwrap().text();
     assert!(summary.contains("earlier messages of this conversation are left out"), "{summary}");
 
-    let script = vec![says(&long("one")), says(&long("two")), says("three")];
-    let (builder, ..) =
-        short(script, vec![Reply::new().text("Notes.").usage(5000, 10).finish()], &Seen::default());
+    let script = || vec![says(&long("one")), says(&long("two")), says("three")];
+    let costs = || vec![Reply::new().text("Notes.").usage(5000, 10).finish()];
+    let (builder, ..) = short(script(), costs(), &Seen::default());
+    let session = builder.build().unwrap().new_session();
+    ask(&session).await;
+    assert_eq!(ask(&session).await.usage.input_tokens, None);
+    assert_eq!(ask(&session).await.usage.input_tokens, Some(5000), "fault F7: it is in the turn's total");
+
+    let (builder, ..) = short(script(), costs(), &Seen::default());
     let budget = BudgetLimits { tokens: Some(4000), ..BudgetLimits::default() };
     let session = builder.budget(budget).build().unwrap().new_session();
     ask(&session).await;
@@ -341,4 +348,23 @@ async fn a_summary_that_hangs_is_given_up_and_one_that_holds_does_for_whoever_op
         assert!(sent[0].starts_with("[Summary of what came before]\nNotes."), "{sent:?}");
         assert_eq!((sent.len(), sent.join("").contains("one one")), (messages, false), "{sent:?}");
     }
+}
+
+fn without_one(text: &str) -> Cow<'_, str> {
+    if text.contains("one") { text.replace("one", "…").into() } else { text.into() }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_agent_that_summarises_has_layers_of_its_own() {
+    let by = ScriptedModel::new([says("Notes.")]);
+    let redact = interceptor!(Redact::new(without_one));
+    let writer = Agent::builder("writer", by.handle()).interceptor(redact).build().unwrap();
+    let script = [says(&long("one")), says(&long("two")), says("three")];
+    let hook = CleanUp::for_window(1000).by_agent(writer);
+    let session = agent(script).hook(hook).build().unwrap().new_session();
+    for _ in 0..3 {
+        ask(&session).await;
+    }
+    let read = by.requests()[0].messages[0].text();
+    assert!(read.contains("two two") && !read.contains("one one"), "{read}");
 }
