@@ -1,6 +1,6 @@
 //! `experience_review`: after a long turn, somebody thinks about what can be learned of it.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use parking_lot::Mutex;
 use tokio::task::AbortHandle;
@@ -22,12 +22,15 @@ const INSTRUCTIONS: &str = "You are given a conversation between a person and an
 /// Tokens of the conversation that are read.
 const READ: u64 = 20_000;
 
+/// How long a review may take: as long as it does there is no other.
+const PATIENCE: Duration = Duration::from_secs(300);
+
 /// Has a model look, in the background, at what can be learned of a turn that completed.
 ///
 /// AFTER_GRAPH, name `experience_review`. It looks when no review is under way, the conversation has at least
 /// [`min_messages`](ExperienceReview::min_messages) messages (twice as many in the turns after an experience was written), and the turn
 /// wrote none itself. The review is a task of the hook's: it ends with the hook, that is with the agents that have it, wherever it
-/// is. It costs the turn nothing, and no budget of the turn's is charged. One that fails is logged.
+/// is, and after five minutes. It costs the turn nothing, and no budget of the turn's is charged. One that fails is logged.
 #[derive(Clone)]
 pub struct ExperienceReview(Arc<Inner>);
 
@@ -60,7 +63,7 @@ impl ExperienceReview {
     pub fn new(files: ExperienceFiles, model: ModelHandle) -> Result<Self, BuildError> {
         let (write, read) = files.tools();
         let reviewer = Agent::builder("experience_review", model).instructions(INSTRUCTIONS);
-        let reviewer = reviewer.tool(write).tool(read).build()?;
+        let reviewer = reviewer.tool(write).tool(read).deadline(PATIENCE).build()?;
         let (min_messages, cooldown) = (Self::MIN_MESSAGES, Self::COOLDOWN);
         Ok(Self(Arc::new(Inner { files, reviewer, min_messages, cooldown, under_way: Mutex::default() })))
     }

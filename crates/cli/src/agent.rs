@@ -5,7 +5,6 @@ use std::num::{NonZeroU32, NonZeroUsize};
 use turnwright::{
     Agent, AgentBuilder, Limits, ModelHandle,
     core::BudgetLimits,
-    hook::MemoryRunner,
     interceptor,
     interceptor::builtin::{
         Cache, CircuitBreaker, Fallback, RateLimit, Retry, ToolTimeout, ToolTimeoutLimit,
@@ -30,28 +29,49 @@ const INSTRUCTIONS: &str = "You help a person at a terminal. With your tools you
     What may change something runs only if the person approves of that very call: change only what you were asked to \
     change. Look before you answer what the files can tell. Paths are relative to the tool root. Answer in plain text, briefly.";
 
+/// A model, and those that are asked when it fails.
+pub(crate) type Models = (ModelHandle, Vec<ModelHandle>);
+
+/// What an agent is built for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    /// One turn; then the program ends.
+    Turn,
+    /// A conversation, with time between its turns.
+    Chat,
+    /// To be looked at: it touches no file.
+    Plan,
+}
+
 /// The agent these options describe.
 pub(crate) fn build(
     args: &AgentArgs,
     config: &Config,
     tape: &Tape,
     store: Option<&SqliteStore>,
+    purpose: Purpose,
 ) -> Result<Agent, Refusal> {
-    let (model, fallbacks) = (provider::model(args, tape)?, fallbacks(args, config, tape)?);
-    let todos = hooks::todo_lists(store);
-    let agent = builder((args, config), &model, fallbacks.clone(), &memory::runner(config, &todos)?)?;
-    let agent = kept::keep(hooks::with(agent, (args, config), &todos)?, store);
-    subagents::build(agent, (args, config), (model, fallbacks), store)
+    let models = (provider::model(args, tape)?, fallbacks(args, config, tape)?);
+    let agent = kept::keep(builder((args, config), &models, store, purpose)?, store);
+    subagents::build(agent, (args, config), models, store)
 }
 
-/// An agent with this model and those that are asked when it fails, and everything else as these options say. What its memory
-/// does is told there.
+/// An agent with these models, and everything else as these options say.
 pub(crate) fn builder(
     (args, config): (&AgentArgs, &Config),
-    model: &ModelHandle,
-    fallbacks: Vec<ModelHandle>,
-    told: &MemoryRunner,
+    models: &Models,
+    store: Option<&SqliteStore>,
+    purpose: Purpose,
 ) -> Result<AgentBuilder, Refusal> {
+    let todos = hooks::todo_lists(store);
+    let agent = bare(args, config, models)?;
+    let agent = memory::with(agent, config, models, (&todos, purpose))?;
+    let agent = with_gated_tools(agent, &workspace(args)?);
+    hooks::with(agent, (args, config), &todos)
+}
+
+/// The same without its memory, hooks, and tools that change something.
+fn bare(args: &AgentArgs, config: &Config, (model, fallbacks): &Models) -> Result<AgentBuilder, Refusal> {
     let workspace = workspace(args)?;
     let budget = BudgetLimits {
         tokens: args.budget_tokens,
@@ -83,8 +103,7 @@ pub(crate) fn builder(
     if config.text("approvals.on_denial") == Some("cancel_turn") {
         agent = agent.on_denial(OnDenial::CancelTurn);
     }
-    let agent = memory::with(layers(with_fallbacks(agent, fallbacks), config), config, model, told);
-    Ok(with_gated_tools(with_tools(agent, &workspace), &workspace))
+    Ok(with_tools(layers(with_fallbacks(agent, fallbacks.clone()), config), &workspace))
 }
 
 /// Asks these models when one fails.

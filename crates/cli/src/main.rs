@@ -38,6 +38,7 @@ use std::{
 use clap::{ArgMatches, CommandFactory, FromArgMatches, error::ErrorKind};
 
 use crate::{
+    agent::Purpose,
     args::{Cli, Command, ConfigCommand, Global},
     config::Config,
     output::Output,
@@ -90,21 +91,21 @@ fn dispatch(
             let prompt = run::prompt(args.prompt)?;
             let tape = Tape::open(&args.agent)?;
             let store = kept::open(global, config)?;
-            let agent = agent::build(&args.agent, config, &tape, store.as_ref())?;
+            let agent = agent::build(&args.agent, config, &tape, store.as_ref(), Purpose::Turn)?;
             let code = block_on(run::turn(global, agent, store.as_ref(), args.session, prompt))?;
             Ok(tape.end(code, global.color))
         }
         Some(Command::Chat(args)) => {
             let tape = Tape::open(&args.agent)?;
             let store = kept::open(global, config)?;
-            let agent = agent::build(&args.agent, config, &tape, store.as_ref())?;
+            let agent = agent::build(&args.agent, config, &tape, store.as_ref(), Purpose::Chat)?;
             let code = block_on(chat::run(global, agent, store.as_ref(), (&args, config)))?;
             Ok(tape.end(code, global.color))
         }
         Some(Command::Resume(args)) => {
             let store = kept::existing(global, config)?;
             let tape = Tape::open(&args.agent)?;
-            let agent = agent::build(&args.agent, config, &tape, Some(&store))?;
+            let agent = agent::build(&args.agent, config, &tape, Some(&store), Purpose::Turn)?;
             let code = block_on(resume::run(global, agent, &store, &args))?;
             Ok(tape.end(code, global.color))
         }

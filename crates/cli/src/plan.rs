@@ -3,11 +3,11 @@
 use std::process::ExitCode;
 
 use serde::Serialize;
-use turnwright::{ChatClient, ModelHandle, Plan, hook::MemoryRunner};
+use turnwright::{ChatClient, ModelHandle, Plan};
 
 use crate::{
-    Global, Refusal, agent, approval, args::AgentArgs, config::Config, hooks, output, provider, subagents,
-    tape::Tape, tools::WRITES, view::printable,
+    Global, Refusal, agent, agent::Purpose, approval, args::AgentArgs, config::Config, output, provider,
+    subagents, tape::Tape, tools::WRITES, view::printable,
 };
 
 /// What stands in place of a model.
@@ -32,7 +32,7 @@ struct PlanJson<'a> {
 pub(crate) fn show(global: &Global, args: &AgentArgs, config: &Config) -> Result<ExitCode, Refusal> {
     let asks = approval::asked_about(&args.allow, config)?;
     let is_configured = provider::has_provider(args) && provider::model_name(args).is_some();
-    let (model, fallbacks) = match is_configured {
+    let models = match is_configured {
         true => (provider::model(args, &Tape::Live)?, agent::fallbacks(args, config, &Tape::Live)?),
         // That they are there is shown, and no more: they need no key.
         false => {
@@ -40,9 +40,8 @@ pub(crate) fn show(global: &Global, args: &AgentArgs, config: &Config) -> Result
             (nobody()?, fallbacks.collect::<Result<_, _>>()?)
         }
     };
-    let agent = agent::builder((args, config), &model, fallbacks.clone(), &MemoryRunner::default())?;
-    let agent = hooks::with(agent, (args, config), &hooks::todo_lists(None))?;
-    let mut plan = subagents::build(agent, (args, config), (model, fallbacks), None)?.plan();
+    let agent = agent::builder((args, config), &models, None, Purpose::Plan)?;
+    let mut plan = subagents::build(agent, (args, config), models, None)?.plan();
     if !is_configured {
         plan.model = NO_MODEL.into();
     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use turnwright::{
-    Agent, AgentBuilder, ModelHandle,
+    Agent, AgentBuilder,
     builtin::Subagents,
     runtime::{
         mailbox::{Mailbox, MemoryMailbox},
@@ -12,7 +12,7 @@ use turnwright::{
     store::SqliteStore,
 };
 
-use crate::{Refusal, agent, args::AgentArgs, config::Config, hooks};
+use crate::{Refusal, agent, agent::Models, args::AgentArgs, config::Config, hooks};
 
 /// Its name.
 pub(crate) const EXPLORER: &str = "explorer";
@@ -28,7 +28,7 @@ const INSTRUCTIONS: &str = "Another agent asks you about the files below one dir
 pub(crate) fn build(
     parent: AgentBuilder,
     (args, config): (&AgentArgs, &Config),
-    (model, fallbacks): (ModelHandle, Vec<ModelHandle>),
+    (model, fallbacks): Models,
     store: Option<&SqliteStore>,
 ) -> Result<Agent, Refusal> {
     let Some(outputs) = config.text("subagents.outputs") else { return agent::finish(parent) };

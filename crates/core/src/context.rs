@@ -6,8 +6,8 @@ use std::sync::{
 };
 
 use crate::{
-    Budget, CallId, CancelToken, History, MemoryHistory, RunId, SessionId, Sources, Timestamp, TurnId,
-    TurnState, clock::Instant,
+    Budget, CallId, CancelToken, History, MemoryHistory, RunId, SessionId, Sources, Timestamp, TokenUsage,
+    TurnId, TurnState, clock::Instant,
 };
 
 /// The call that a turn is a part of: one of another agent's turn, which started this one.
@@ -21,6 +21,12 @@ pub struct ParentCall {
     pub turn: TurnId,
     /// The call.
     pub call: CallId,
+}
+
+/// Where usage of model calls is counted that were made for a turn beside its loop.
+pub trait CountUsage: Send + Sync {
+    /// Adds it to the turn's total. The turn's budget is not charged.
+    fn count_usage(&self, usage: TokenUsage);
 }
 
 /// A cheap, shared handle to one leg of one turn. Clones are the same context.
@@ -42,6 +48,7 @@ struct Inner {
     sources: Sources,
     state: TurnState,
     history: Arc<dyn History>,
+    usage: Option<Arc<dyn CountUsage>>,
     drain: AtomicBool,
     attempt: AtomicU32,
     iteration: AtomicU32,
@@ -65,6 +72,7 @@ impl TurnContext {
             sources: Sources::default(),
             state: TurnState::new(),
             history: None,
+            usage: None,
         }
     }
 
@@ -140,6 +148,15 @@ impl TurnContext {
         &*self.0.history
     }
 
+    /// Adds usage to the total of the turn, which is told of it: for hooks and tools that ask a model on the turn's behalf. They
+    /// charge its [`budget`](Self::budget) themselves, or have the agent that they start charge it. Once the turn's result stands
+    /// nothing is added any more.
+    pub fn count_usage(&self, usage: TokenUsage) {
+        if let Some(total) = &self.0.usage {
+            total.count_usage(usage);
+        }
+    }
+
     /// Asks the turn to stop at its next step boundary. Returns whether this was the first to ask.
     pub fn request_drain(&self) -> bool {
         !self.0.drain.swap(true, Relaxed)
@@ -193,6 +210,7 @@ pub struct TurnContextBuilder {
     sources: Sources,
     state: TurnState,
     history: Option<Arc<dyn History>>,
+    usage: Option<Arc<dyn CountUsage>>,
 }
 
 impl TurnContextBuilder {
@@ -263,6 +281,12 @@ impl TurnContextBuilder {
         self
     }
 
+    /// Where usage is counted; nowhere, when not set.
+    pub fn usage(mut self, usage: Arc<dyn CountUsage>) -> Self {
+        self.usage = Some(usage);
+        self
+    }
+
     /// The context.
     pub fn build(self) -> TurnContext {
         TurnContext(Arc::new(Inner {
@@ -280,6 +304,7 @@ impl TurnContextBuilder {
             sources: self.sources,
             state: self.state,
             history: self.history.unwrap_or_else(|| Arc::new(MemoryHistory::default())),
+            usage: self.usage,
             drain: AtomicBool::new(false),
             attempt: AtomicU32::new(0),
             iteration: AtomicU32::new(0),

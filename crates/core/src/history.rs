@@ -27,7 +27,7 @@ pub trait History: Send + Sync {
     ///
     /// # Errors
     /// [`HistoryError`]: the history was changed meanwhile, calls are open or an answer arrives, `through` is no message of it,
-    /// or stands between calls and their results.
+    /// is a summary or stands behind one already, or stands between calls and their results.
     fn collapse(&self, through: MessageId, summary: Message, revision: u64) -> Result<u64, HistoryError>;
 
     /// The messages at this moment, whatever summaries stand for. Cheap: the messages are shared.
@@ -76,6 +76,9 @@ pub enum HistoryError {
     /// There is no such message.
     #[error("the history has no message {0}")]
     Unknown(MessageId),
+    /// The message is a summary, or an earlier summary stands for it: what a summary through there stood for could not be told.
+    #[error("message {0} is a summary, or an earlier summary stands for it")]
+    Covered(MessageId),
     /// The message stands between calls and their results.
     #[error("message {through} stands between calls and their results: {fault}")]
     Splits {
@@ -89,21 +92,36 @@ pub enum HistoryError {
 /// What models are sent of a history: the last summary, and what came after the last message it stands for. A history without one
 /// is sent whole.
 pub fn view(messages: Vec<Arc<Message>>) -> Vec<Arc<Message>> {
-    let is_summary = |message: &Arc<Message>| matches!(message.origin, Origin::Summary { .. });
     let Some(at) = messages.iter().rposition(is_summary) else { return messages };
-    let Origin::Summary { through } = messages[at].origin else { return messages };
-    let Some(last) = messages[..at].iter().position(|message| message.id == through) else { return messages };
+    let Some(last) = covered(&messages) else { return messages };
     let rest = messages[last + 1..].iter().filter(|message| !is_summary(message));
     std::iter::once(&messages[at]).chain(rest).cloned().collect()
+}
+
+fn is_summary(message: &Arc<Message>) -> bool {
+    matches!(message.origin, Origin::Summary { .. })
+}
+
+/// Where the last message stands that the last summary stands for.
+fn covered(messages: &[Arc<Message>]) -> Option<usize> {
+    let at = messages.iter().rposition(is_summary)?;
+    let Origin::Summary { through } = messages[at].origin else { return None };
+    messages[..at].iter().position(|message| message.id == through)
 }
 
 /// Whether a summary may stand for the messages up to this one.
 ///
 /// # Errors
-/// [`HistoryError::Unknown`] and [`HistoryError::Splits`].
+/// [`HistoryError::Unknown`], [`HistoryError::Covered`] and [`HistoryError::Splits`].
 pub fn collapsible(messages: &[Arc<Message>], through: MessageId) -> Result<(), HistoryError> {
     let last =
         messages.iter().position(|message| message.id == through).ok_or(HistoryError::Unknown(through))?;
+    // A summary stands behind what was kept word by word beside it: to end there would lose those messages unread. To end
+    // before what it stands for would bring messages back.
+    let seen = covered(messages).map_or(0, |covered| covered + 1);
+    if last < seen || is_summary(&messages[last]) {
+        return Err(HistoryError::Covered(through));
+    }
     let splits = |fault| HistoryError::Splits { through, fault };
     check(messages[..=last].iter().map(|message| &**message)).map_err(splits)?;
     check(messages[last + 1..].iter().map(|message| &**message)).map_err(splits)
@@ -339,6 +357,11 @@ mod tests {
             (texts(&h), h.snapshot().messages.len()),
             (vec!["first".into(), "hi".into(), "more".into()], 6)
         );
+        // Through the summary itself, what was kept beside it would be lost; through what it stands for, brought back.
+        let summary = h.snapshot().messages[4].id;
+        for covered in [summary, ids[2], ids[0]] {
+            assert_eq!(h.collapse(covered, say("second"), 2), Err(HistoryError::Covered(covered)));
+        }
         // A later one stands for an earlier one as well.
         assert_eq!(h.collapse(ids[3], say("second"), 2), Ok(3));
         assert_eq!(texts(&h), ["second", "more"]);

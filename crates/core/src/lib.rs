@@ -44,7 +44,7 @@ pub use cancel::{CancelCause, CancelKind, CancelToken};
 pub use child_env::{CHILD_ENV, child_env};
 pub use clock::{Clock, IdSource, RandomSource, Sources, Timestamp};
 pub use code::{CodeCell, CodeResult};
-pub use context::{ParentCall, TurnContext, TurnContextBuilder};
+pub use context::{CountUsage, ParentCall, TurnContext, TurnContextBuilder};
 pub use error::{ContextSize, ErrorInfo, ErrorKind, RetryAdvice};
 pub use history::{History, HistoryError, HistoryFault, HistorySnapshot, MemoryHistory};
 pub use id::{ApprovalId, CallId, CommandId, Id, InvalidId, MessageId, RunId, SessionId, TurnId};

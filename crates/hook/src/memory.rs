@@ -1,14 +1,17 @@
 //! The five points of memory, and their runner: what a memory system tells of itself. They are no points of a turn, and what is told
 //! there changes nothing.
 
-use std::{panic::AssertUnwindSafe, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
-use futures::FutureExt;
 use serde::{Deserialize, Serialize};
 use turnwright_control::ControlError;
-use turnwright_core::{BoxFuture, MessageId, TokenUsage, TurnContext, panic::panic_text};
+use turnwright_core::{BoxFuture, MessageId, TokenUsage, TurnContext};
 
-use crate::{HookError, error::Kind};
+use crate::{
+    ErrorPolicy, HookError,
+    error::Kind,
+    limit::{Limit, Limited},
+};
 
 /// How long a hook may take over one event.
 const TIMEOUT: Duration = Duration::from_secs(10);
@@ -115,10 +118,17 @@ pub trait MemoryHook: Send + Sync + 'static {
     /// Its name, in logs.
     fn name(&self) -> &str;
 
+    /// What happens when it fails, panics or takes more than 10 s. It is logged, by default. [`ErrorPolicy::Abort`] ends the turn
+    /// where a [`ControlError`] would: not at points that a turn comes to when its fate is settled, such as the end of a
+    /// consolidation.
+    fn on_error(&self) -> ErrorPolicy {
+        ErrorPolicy::Log
+    }
+
     /// Something happened.
     ///
     /// # Errors
-    /// A [`ControlError`] ends the turn. Anything else is logged and changes nothing.
+    /// A [`ControlError`] ends the turn. Anything else is dealt with as [`MemoryHook::on_error`] says.
     fn on<'a>(&'a self, ctx: &'a TurnContext, event: &'a MemoryEvent)
     -> BoxFuture<'a, Result<(), HookError>>;
 }
@@ -133,24 +143,29 @@ impl MemoryRunner {
         Self(hooks.into_iter().collect())
     }
 
-    /// Tells all hooks. One that fails, panics or takes more than 10 s is logged, and the next one is told.
+    /// Tells all hooks. One that fails, panics or takes more than 10 s is dealt with as it says itself, and the next one is told.
     ///
     /// # Errors
-    /// The first control error: the later hooks are not told.
+    /// The first control error, or a policy violation by the first hook that failed and is to abort: the later hooks are not
+    /// told.
     ///
     /// # Cancel safety
     /// Dropped, the hook that runs is dropped, and the later ones are not told.
     pub async fn tell(&self, ctx: &TurnContext, event: &MemoryEvent) -> Result<(), ControlError> {
         for hook in self.0.iter() {
-            let on = AssertUnwindSafe(async { hook.on(ctx, event).await });
-            let why = match tokio::time::timeout(TIMEOUT, on.catch_unwind()).await {
-                Ok(Ok(Ok(()))) => continue,
-                Ok(Ok(Err(HookError(Kind::Control(control))))) => return Err(control),
-                Ok(Ok(Err(failed))) => failed.to_string(),
-                Ok(Err(panic)) => format!("it panicked: {}", panic_text(&*panic)),
-                Err(_) => format!("it took longer than {TIMEOUT:?}"),
+            let why = match Limit::new(async { hook.on(ctx, event).await }, TIMEOUT).await {
+                Limited::Done(Ok(())) => continue,
+                Limited::Done(Err(HookError(Kind::Control(control)))) => return Err(control),
+                Limited::Done(Err(failed)) => failed.to_string(),
+                Limited::Panicked(panic) => format!("it panicked: {panic}"),
+                Limited::TimedOut => format!("it took longer than {TIMEOUT:?}"),
             };
-            tracing::warn!("memory hook {} failed at {}: {why}", hook.name(), event.point());
+            let why = format!("memory hook {} failed at {}: {why}", hook.name(), event.point());
+            match hook.on_error() {
+                ErrorPolicy::Ignore => tracing::debug!("{why}"),
+                ErrorPolicy::Log => tracing::warn!("{why}"),
+                ErrorPolicy::Abort => return Err(ControlError::policy_violation(why)),
+            }
         }
         Ok(())
     }
@@ -176,6 +191,7 @@ mod tests {
         Panics,
         Hangs,
         Stops,
+        FailsForAll,
     }
 
     struct Told(Does, &'static str, Arc<Mutex<Vec<&'static str>>>);
@@ -184,12 +200,15 @@ mod tests {
         fn name(&self) -> &str {
             self.1
         }
+        fn on_error(&self) -> ErrorPolicy {
+            if matches!(self.0, Does::FailsForAll) { ErrorPolicy::Abort } else { ErrorPolicy::Log }
+        }
         fn on<'a>(&'a self, _: &'a TurnContext, _: &'a MemoryEvent) -> BoxFuture<'a, Result<(), HookError>> {
             self.2.lock().push(self.1);
             Box::pin(async {
                 match self.0 {
                     Does::Well => Ok(()),
-                    Does::Fails => Err(HookError::msg("no")),
+                    Does::Fails | Does::FailsForAll => Err(HookError::msg("no")),
                     Does::Panics => panic!("at the disco"),
                     Does::Hangs => std::future::pending().await,
                     Does::Stops => Err(ControlError::policy_violation("enough").into()),
@@ -221,6 +240,13 @@ mod tests {
     async fn a_control_error_passes_and_ends_the_telling() {
         let hooks = [(Does::Well, "a"), (Does::Stops, "b"), (Does::Well, "c")];
         assert_eq!(told(&hooks).await, (Err(ControlError::policy_violation("enough")), vec!["a", "b"]));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn one_that_is_to_abort_ends_the_turn_and_is_named() {
+        let (out, seen) = told(&[(Does::FailsForAll, "a"), (Does::Well, "b")]).await;
+        let words = "memory hook a failed at cleanup_triggered: no";
+        assert_eq!((out, seen), (Err(ControlError::policy_violation(words)), vec!["a"]));
     }
 
     #[test]

@@ -349,6 +349,7 @@ pages! {
     "docs/guide/subagents.md" GuideSubagents,
     "docs/guide/recipes.md" GuideRecipes,
     "docs/guide/observing.md" GuideObserving,
+    "docs/guide/memory.md" GuideMemory,
     "docs/guide/testing.md" GuideTesting,
     "docs/guide/ladder.md" GuideLadder,
 }

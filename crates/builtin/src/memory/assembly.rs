@@ -1,35 +1,35 @@
 //! `context_assembly`: what memory knows, told at the beginning of a turn.
 
-use std::sync::Arc;
+mod source;
 
-use turnwright_core::{BoxFuture, Origin, TurnContext};
+use std::{panic::AssertUnwindSafe, sync::Arc, time::Duration};
+
+use futures::{FutureExt, future::join_all};
+use turnwright_core::{BoxFuture, History, Message, TurnContext, history, panic::panic_text};
 use turnwright_hook::{
-    ContextSection, HookError, HookSpec, MemoryEvent, MemoryRunner, hook, point::StartNodeTurn,
+    ContextSection, HookError, HookSpec, MemoryEvent, MemoryHook, MemoryRunner, hook, point::StartNodeTurn,
 };
 use turnwright_llm_stream::estimate;
 
-use super::CoreMemory;
-use crate::remind;
+pub use source::{ContextSource, DynamicInstructions};
 
-/// Knows something that the model should be told at the beginning of a turn.
-pub trait ContextSource: Send + Sync + 'static {
-    /// Its name: the heading of what it says.
-    fn name(&self) -> &str;
+use crate::reminder::reminder;
 
-    /// What it knows; empty when that is nothing.
-    ///
-    /// # Errors
-    /// Why it cannot say. It is left out then, and the turn goes on.
-    fn retrieve<'a>(&'a self, ctx: &'a TurnContext) -> BoxFuture<'a, Result<String, HookError>>;
-}
+const NAME: &str = "context_assembly";
+
+/// How long a source may take: less than the hook may, so that one that hangs keeps nothing of the others back.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Asks its sources at the beginning of a fresh turn, and tells the model what they know, within a budget.
 ///
-/// START_NODE_TURN, name `context_assembly`. Sources are asked in the order in which they were added; where they have more than
-/// the budget, those of the lowest priority are cut first. What is said is one reminder, at the end of the history: what came
-/// before stays the same to the byte, so that a provider's cache of the prompt stays good. A source that says what it said last
-/// in this conversation is not told again.
+/// START_NODE_TURN, name `context_assembly`. All sources are asked at once, five seconds each; one that fails, panics or takes longer
+/// is left out, and that is logged. Where they have more than the budget, those of the lowest priority are cut first.
 ///
+/// What a source says is a reminder, at the end of the history, in the order in which sources were added: what came before stays
+/// the same to the byte, so that a provider's cache of the prompt stays good. A source that says what it said last is not told
+/// again, as long as the model still sees that; one that says nothing any more is told so, once.
+///
+/// As a [`MemoryHook`] of a [`CleanUp`](super::CleanUp) it tells what a summary took out of the model's sight, in the turn that runs.
 /// It tells [`MemoryEvent::ContextAssembled`].
 #[derive(Clone)]
 pub struct ContextAssembly {
@@ -39,13 +39,16 @@ pub struct ContextAssembly {
 }
 
 impl Default for ContextAssembly {
-    /// No sources; 4,000 tokens.
+    /// No sources; [`Self::BUDGET`].
     fn default() -> Self {
-        Self { sources: Vec::new(), budget: 4000, runner: MemoryRunner::default() }
+        Self { sources: Vec::new(), budget: Self::BUDGET, runner: MemoryRunner::default() }
     }
 }
 
 impl ContextAssembly {
+    /// Tokens that are said at most, unless [`Self::budget`] says otherwise.
+    pub const BUDGET: u64 = 4000;
+
     /// Adds a source; of those with the lowest priority something is left out first.
     #[must_use]
     pub fn source(mut self, priority: i32, source: impl ContextSource) -> Self {
@@ -53,7 +56,7 @@ impl ContextAssembly {
         self
     }
 
-    /// How many tokens may be said at most, as estimated. 4,000 by default.
+    /// How many tokens may be said at most, as estimated.
     #[must_use]
     pub fn budget(mut self, tokens: u64) -> Self {
         self.budget = tokens;
@@ -66,50 +69,18 @@ impl ContextAssembly {
         self.runner = runner;
         self
     }
-}
 
-struct Retrieved {
-    text: String,
-    section: ContextSection,
-}
-
-impl StartNodeTurn for ContextAssembly {
-    async fn start_node_turn(&self, ctx: &TurnContext) -> Result<(), HookError> {
+    async fn assemble(&self, ctx: &TurnContext) -> Result<(), HookError> {
         let clock = &ctx.sources().clock;
         let began = clock.instant();
-        let mut all = Vec::new();
-        for (priority, source) in &self.sources {
-            let text = match source.retrieve(ctx).await {
-                Ok(text) => text,
-                Err(e) if e.control().is_some() => return Err(e),
-                Err(e) => {
-                    tracing::warn!("context source {} says nothing: {e}", source.name());
-                    String::new()
-                }
-            };
-            let retrieved = estimate::text(&text);
-            let section = ContextSection {
-                source: source.name().into(),
-                retrieved,
-                injected: retrieved,
-                pruned: 0,
-                priority: *priority,
-            };
-            all.push(Retrieved { text, section });
-        }
+        let asked = self.sources.iter().map(|(priority, source)| retrieve(ctx, *priority, &**source));
+        let mut all = join_all(asked).await.into_iter().collect::<Result<Vec<_>, _>>()?;
         prune(&mut all, self.budget);
-        let known = told(ctx);
-        let mut words = Vec::new();
-        for one in &mut all {
-            let said = format!("## {}\n{}", one.section.source, one.text.trim());
-            if one.text.trim().is_empty() || known.iter().any(|text| text.contains(&said)) {
-                one.section.injected = 0;
-            } else {
-                words.push(said);
+        for at in 0..all.len() {
+            let same = all[..at].iter().filter(|one| one.section.source == all[at].section.source).count();
+            if !tell(ctx, &all[at], same)? {
+                all[at].section.injected = 0;
             }
-        }
-        if !words.is_empty() {
-            remind(ctx, NAME, words.join("\n\n"))?;
         }
         let elapsed = clock.instant().saturating_duration_since(began);
         let sections = all.into_iter().map(|one| one.section).collect();
@@ -118,25 +89,37 @@ impl StartNodeTurn for ContextAssembly {
     }
 }
 
-const NAME: &str = "context_assembly";
+/// What a source said.
+struct Retrieved {
+    /// None when it could not say.
+    text: Option<String>,
+    section: ContextSection,
+}
 
-/// What the model was told and still sees, the latest of each source only: what was said before something else is old.
-fn told(ctx: &TurnContext) -> Vec<String> {
-    let seen = turnwright_core::history::view(ctx.history().snapshot().messages);
-    let mine = seen.iter().rev().filter(|message| message.origin == Origin::Hook(NAME.into()));
-    let mut told: Vec<String> = Vec::new();
-    for message in mine {
-        for section in message.text().split("\n\n## ") {
-            let heading = section.lines().find(|line| !line.starts_with('<')).unwrap_or_default();
-            let heading = heading.trim_start_matches("## ").to_owned();
-            let is_newer = told.iter().any(|text| text.starts_with(&format!("## {heading}\n")));
-            if !is_newer {
-                let body = section.trim_start_matches("<system-reminder>\n").trim_start_matches("## ");
-                told.push(format!("## {body}"));
-            }
-        }
+/// Asks a source.
+///
+/// # Errors
+/// A control error.
+async fn retrieve(
+    ctx: &TurnContext,
+    priority: i32,
+    source: &dyn ContextSource,
+) -> Result<Retrieved, HookError> {
+    let asked = AssertUnwindSafe(async { source.retrieve(ctx).await }).catch_unwind();
+    let said = match tokio::time::timeout(PATIENCE, asked).await {
+        Ok(Ok(Err(e))) if e.control().is_some() => return Err(e),
+        Ok(Ok(said)) => said.map_err(|e| e.to_string()),
+        Ok(Err(panic)) => Err(format!("it panicked: {}", panic_text(&*panic))),
+        Err(_) => Err(format!("it took longer than {PATIENCE:?}")),
+    };
+    let name = source.name().to_owned();
+    if let Err(why) = &said {
+        tracing::warn!("context source {name} says nothing: {why}");
     }
-    told
+    let text = said.ok().map(|text| text.trim().to_owned());
+    let retrieved = text.as_deref().map_or(0, estimate::text);
+    let section = ContextSection { source: name, retrieved, injected: retrieved, pruned: 0, priority };
+    Ok(Retrieved { text, section })
 }
 
 /// Cuts the lowest priorities first, until what is left fits.
@@ -145,50 +128,79 @@ fn prune(all: &mut [Retrieved], budget: u64) {
     let mut order: Vec<usize> = (0..all.len()).collect();
     order.sort_by_key(|at| (all[*at].section.priority, std::cmp::Reverse(*at)));
     for at in order {
-        if over == 0 {
-            break;
+        let Retrieved { text: Some(text), section } = &mut all[at] else { continue };
+        if over == 0 || text.is_empty() {
+            continue;
         }
-        let one = &mut all[at];
-        let keeps = one.section.retrieved.saturating_sub(over);
+        let keeps = section.retrieved.saturating_sub(over);
         let bytes = usize::try_from(keeps).unwrap_or(usize::MAX).saturating_mul(estimate::BYTES_A_TOKEN);
-        one.text.truncate(one.text.floor_char_boundary(bytes.min(one.text.len())));
-        let injected = estimate::text(&one.text);
-        over = over.saturating_sub(one.section.retrieved.saturating_sub(injected));
-        (one.section.injected, one.section.pruned) =
-            (injected, one.section.retrieved.saturating_sub(injected));
+        text.truncate(text.floor_char_boundary(bytes));
+        section.injected = estimate::text(text);
+        section.pruned = section.retrieved.saturating_sub(section.injected);
+        over = over.saturating_sub(section.pruned);
+        if section.injected > 0 {
+            text.push_str("… [the rest did not fit]");
+        }
     }
 }
 
-impl ContextSource for CoreMemory {
+/// Tells the model, unless it knows. Says whether it was told. So many sources before it have the same name.
+fn tell(ctx: &TurnContext, one: &Retrieved, same: usize) -> Result<bool, HookError> {
+    let Retrieved { text: Some(text), section: ContextSection { source, pruned, .. } } = one else {
+        return Ok(false);
+    };
+    let words = match text.is_empty() {
+        // What did not fit is not gone.
+        true if *pruned > 0 => return Ok(false),
+        true => format!("## {source}\n(nothing any more)"),
+        false => format!("## {source}\n{text}"),
+    };
+    let mut message = reminder(ctx, NAME, words);
+    message.key = Some(match same {
+        0 => format!("context:{source}"),
+        same => format!("context:{source}:{same}"),
+    });
+    let is_known = match last_told(ctx.history(), &message) {
+        Some((told, is_seen)) => told.text() == message.text() && (is_seen || text.is_empty()),
+        None => text.is_empty(),
+    };
+    if !is_known {
+        ctx.history().append(message)?;
+    }
+    Ok(!is_known)
+}
+
+/// What was last told under the same key, and whether the model still sees it.
+fn last_told(history: &dyn History, message: &Message) -> Option<(Arc<Message>, bool)> {
+    let all = history.snapshot().messages;
+    let is_it = |told: &&Arc<Message>| told.key == message.key && told.origin == message.origin;
+    let told = all.iter().rev().find(is_it)?.clone();
+    let is_seen = history::view(all).iter().any(|seen| seen.id == told.id);
+    Some((told, is_seen))
+}
+
+impl StartNodeTurn for ContextAssembly {
+    async fn start_node_turn(&self, ctx: &TurnContext) -> Result<(), HookError> {
+        self.assemble(ctx).await
+    }
+}
+
+impl MemoryHook for ContextAssembly {
     fn name(&self) -> &str {
-        "Core memory"
+        NAME
     }
 
-    fn retrieve<'a>(&'a self, _: &'a TurnContext) -> BoxFuture<'a, Result<String, HookError>> {
-        Box::pin(async move { Ok(self.read().await?) })
-    }
-}
-
-/// Instructions that are made anew for each turn: a source of [`ContextAssembly`] from a function.
-pub struct DynamicInstructions<F> {
-    name: String,
-    make: F,
-}
-
-impl<F: Fn(&TurnContext) -> String + Send + Sync + 'static> DynamicInstructions<F> {
-    /// Under this heading, by this function. It must not block.
-    pub fn new(name: impl Into<String>, make: F) -> Self {
-        Self { name: name.into(), make }
-    }
-}
-
-impl<F: Fn(&TurnContext) -> String + Send + Sync + 'static> ContextSource for DynamicInstructions<F> {
-    fn name(&self) -> &str {
-        &self.name
-    }
-
-    fn retrieve<'a>(&'a self, ctx: &'a TurnContext) -> BoxFuture<'a, Result<String, HookError>> {
-        Box::pin(async move { Ok((self.make)(ctx)) })
+    fn on<'a>(
+        &'a self,
+        ctx: &'a TurnContext,
+        event: &'a MemoryEvent,
+    ) -> BoxFuture<'a, Result<(), HookError>> {
+        Box::pin(async move {
+            match event {
+                MemoryEvent::CleanupFinished { pruned: 1.., .. } => self.assemble(ctx).await,
+                _ => Ok(()),
+            }
+        })
     }
 }
 

@@ -1,40 +1,52 @@
 //! `consolidation`: a core memory that has become long is written anew, shorter.
 
-use std::time::Duration;
-
 use turnwright_core::{AgentResult, Outcome, TokenUsage, TurnContext};
 use turnwright_hook::{HookError, HookSpec, MemoryEvent, MemoryRunner, hook, point::AfterGraph};
 use turnwright_llm_stream::{ModelHandle, estimate};
-use turnwright_react_runtime::{Agent, Parent};
+use turnwright_react_runtime::Agent;
 
-use super::{CoreMemory, CoreMemoryError};
+use super::{
+    CoreMemory, CoreMemoryError,
+    aside::{Aside, IN_ALL},
+};
 
-const INSTRUCTIONS: &str = "You are given the notes that an assistant keeps about the person it works for. Write them anew, shorter: \
-    join what belongs together, leave out what is superseded or said twice, keep names, numbers and decisions exactly. Write the \
-    notes and nothing else, one fact a line.";
-
-/// How long the model may take.
-const PATIENCE: Duration = Duration::from_secs(120);
+/// What the model is asked.
+const TASK: &str = "Below are the notes that an assistant keeps about the person it works for. Write them anew, shorter: join what \
+    belongs together, leave out what is superseded or said twice, keep names, numbers and decisions exactly. Write the notes and \
+    nothing else, one fact a line.";
 
 /// Has a model write the core memory anew when it has become long.
 ///
 /// AFTER_GRAPH, name `consolidation`: after a turn that completed, when the file has more than
 /// [`above`](Consolidation::above) tokens. What comes out must be shorter, and the file must not have changed meanwhile; else
 /// nothing changes. It tells [`MemoryEvent::ConsolidationFinished`], and the memory itself tells of the change. The turn's
-/// answer is known by then; the session is free when it is done. It is cancelled with the turn, and charged to its budget.
+/// answer is known by then; the session is free when it is done, after two minutes at most. It is cancelled with the turn, and
+/// charged to its budget, if it has one.
 #[derive(Clone)]
 pub struct Consolidation {
     memory: CoreMemory,
-    writer: Option<Agent>,
+    writer: Aside,
     above: u64,
     runner: MemoryRunner,
 }
 
 impl Consolidation {
-    /// Of this memory, by this model.
+    /// Tokens from which on a core memory is long, unless [`Self::above`] says otherwise.
+    pub const ABOVE: u64 = 2000;
+
+    /// Of this memory, by this model. None of the turn's layers stands around it.
     pub fn new(memory: CoreMemory, model: ModelHandle) -> Self {
-        let writer = Agent::builder("consolidation", model).instructions(INSTRUCTIONS).build().ok();
-        Self { memory, writer, above: 2000, runner: MemoryRunner::default() }
+        Self::with(memory, Aside::model("consolidation", model))
+    }
+
+    /// Of this memory, by this agent: for those that need layers of their own, such as one that redacts or repeats. It is told
+    /// what to do, and should have no tools.
+    pub fn by_agent(memory: CoreMemory, agent: Agent) -> Self {
+        Self::with(memory, Aside::agent(agent))
+    }
+
+    fn with(memory: CoreMemory, writer: Aside) -> Self {
+        Self { memory, writer, above: Self::ABOVE, runner: MemoryRunner::default() }
     }
 
     /// From how many tokens on, as estimated. 2,000 by default.
@@ -51,41 +63,21 @@ impl Consolidation {
         self
     }
 
-    async fn consolidate(&self, ctx: &TurnContext, before: &str) -> (TokenUsage, Result<u64, String>) {
-        let Some(writer) = &self.writer else {
-            return (TokenUsage::UNKNOWN, Err("there is no model".into()));
+    /// The tokens there are now, or why nothing changed; and what it used.
+    async fn consolidate(&self, ctx: &TurnContext, before: String) -> (TokenUsage, Result<u64, HookError>) {
+        let (usage, notes) = self.writer.ask(ctx, TASK, ("notes", &before)).await;
+        let content = match notes.map(|notes| format!("{notes}\n")) {
+            Ok(content) if content.len() < before.len() => content,
+            Ok(_) => return (usage, Err(HookError::msg("what came out is not shorter"))),
+            Err(why) => return (usage, Err(HookError::msg(why))),
         };
-        let parent = Parent::from(ctx.cancel());
-        let parent = match ctx.budget() {
-            Some(budget) => parent.budget(budget.clone()),
-            None => parent,
-        };
-        let mut turn = match writer.new_session().start_under(parent, before) {
-            Ok(turn) => turn,
-            Err(e) => return (TokenUsage::UNKNOWN, Err(e.to_string())),
-        };
-        let Some(AgentResult { content, error, usage, .. }) = turn.result().await else {
-            return (TokenUsage::UNKNOWN, Err("it waits for somebody".into()));
-        };
-        if let Some(error) = error {
-            return (usage, Err(error.to_string()));
-        }
-        let content = format!("{}\n", content.trim());
-        if content.trim().is_empty() || content.len() >= before.len() {
-            return (usage, Err("what came out is not shorter".into()));
-        }
-        let after = estimate::text(&content);
-        let changed = self.memory.change(ctx, "consolidate", |now| match now == before {
+        let change = move |now: &str| match now == before {
             true => Ok(content),
             // Somebody wrote meanwhile: theirs counts.
-            false => Ok(now.to_owned()),
-        });
-        match changed.await {
-            Ok(now) if estimate::text(&now) == after => (usage, Ok(after)),
-            Ok(_) => (usage, Err("the core memory was changed meanwhile".into())),
-            Err(CoreMemoryError::Control(control)) => (usage, Err(control.to_string())),
-            Err(e) => (usage, Err(e.to_string())),
-        }
+            false => Err(CoreMemoryError::Changed),
+        };
+        let changed = self.memory.change(ctx, "consolidate", change).await;
+        (usage, changed.map(|now| estimate::text(&now)).map_err(HookError::from))
     }
 }
 
@@ -101,7 +93,11 @@ impl AfterGraph for Consolidation {
         }
         let clock = &ctx.sources().clock;
         let began = clock.instant();
-        let (usage, done) = self.consolidate(ctx, &before).await;
+        let (usage, done) = self.consolidate(ctx, before).await;
+        let done = match done {
+            Err(e) if e.control().is_some() => return Err(e),
+            done => done.map_err(|e| e.to_string()),
+        };
         let event = MemoryEvent::ConsolidationFinished {
             changed: done.is_ok(),
             tokens_before,
@@ -117,6 +113,6 @@ impl AfterGraph for Consolidation {
 
 impl From<Consolidation> for HookSpec {
     fn from(value: Consolidation) -> Self {
-        hook!(value).name("consolidation").timeout(PATIENCE)
+        hook!(value).name("consolidation").timeout(IN_ALL)
     }
 }

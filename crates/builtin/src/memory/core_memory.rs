@@ -1,11 +1,16 @@
 //! Core memory: a file of what is always to be known, and the tool that edits it.
 
-use std::{fs, io, path::PathBuf, sync::Arc};
+use std::{
+    fs::{self, TryLockError},
+    io,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
 
 use schemars::JsonSchema;
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
-use tokio::sync::Mutex;
 use turnwright_core::TurnContext;
 use turnwright_hook::{MemoryEvent, MemoryRunner};
 use turnwright_llm_stream::estimate;
@@ -24,18 +29,22 @@ const LONGEST: usize = 16_000;
 /// [`ContextAssembly`](super::ContextAssembly).
 ///
 /// At most 16,000 bytes. A change is written beside the file and put in its place, so that a crash leaves the old or the new
-/// one. One writer at a time within this process; of two processes the last one wins. Clones are the same memory. Each change
-/// tells [`MemoryEvent::CoreMemoryUpdated`], with a digest and never the content.
+/// one. One writer at a time, of all processes: each takes a lock on an empty file of the same name with `.lock` behind it, and waits
+/// up to five seconds for it. Clones are the same memory. Each change tells [`MemoryEvent::CoreMemoryUpdated`], with a digest and
+/// never the content.
 #[derive(Clone)]
 pub struct CoreMemory(Arc<Inner>);
 
 struct Inner {
     path: PathBuf,
-    writing: Mutex<()>,
     runner: MemoryRunner,
 }
 
-/// Why the core memory could not be read or changed. It is as it was.
+/// How often a writer looks whether another one is done, and after how long.
+const LOOKS: usize = 100;
+const LOOK_AGAIN: Duration = Duration::from_millis(50);
+
+/// Why the core memory could not be read or changed. But for [`CoreMemoryError::Control`] it is as it was.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CoreMemoryError {
@@ -57,8 +66,11 @@ pub enum CoreMemoryError {
     /// The words that were to be changed are not there, or more than once.
     #[error("these words stand {0} times in the core memory, and must stand there once: give more of them")]
     NotOnce(usize),
-    /// A hook ended the turn.
-    #[error(transparent)]
+    /// Somebody changed it while the change was made up.
+    #[error("the core memory was changed meanwhile")]
+    Changed,
+    /// A hook that was told of the change, which is made, ends the turn.
+    #[error("a memory hook ends the turn")]
     Control(#[from] turnwright_control::ControlError),
 }
 
@@ -93,7 +105,7 @@ impl CoreMemory {
 
     /// The same, and tells these of changes.
     pub fn telling(path: impl Into<PathBuf>, runner: MemoryRunner) -> Self {
-        Self(Arc::new(Inner { path: path.into(), writing: Mutex::default(), runner }))
+        Self(Arc::new(Inner { path: path.into(), runner }))
     }
 
     /// What there is; empty without a file.
@@ -105,11 +117,7 @@ impl CoreMemory {
     /// Safe: it changes nothing.
     pub async fn read(&self) -> Result<String, CoreMemoryError> {
         let path = self.0.path.clone();
-        let read = io_blocking(move || match fs::read_to_string(path) {
-            Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(String::new()),
-            read => read,
-        });
-        read.await.map_err(|why| self.io("read", why))
+        io_blocking(move || read(&path)).await.map_err(|why| self.io("read", why))
     }
 
     fn io(&self, what: &'static str, why: io::Error) -> CoreMemoryError {
@@ -124,33 +132,53 @@ impl CoreMemory {
         &self,
         ctx: &TurnContext,
         mode: &str,
-        change: impl FnOnce(&str) -> Result<String, CoreMemoryError>,
+        change: impl FnOnce(&str) -> Result<String, CoreMemoryError> + Send + 'static,
     ) -> Result<String, CoreMemoryError> {
-        let _writing = self.0.writing.lock().await;
-        let before = self.read().await?;
-        let after = change(&before)?;
-        if after.len() > LONGEST {
-            return Err(CoreMemoryError::TooLong(after.len()));
-        }
-        let changed = after != before;
-        if changed {
-            let (path, text) = (self.0.path.clone(), after.clone());
-            let written = tokio::task::spawn_blocking(move || replace(&path, &text));
-            written
-                .await
-                .unwrap_or_else(|e| Err(io::Error::other(e)))
-                .map_err(|why| self.io("written", why))?;
-        }
+        let lock = self.lock().await.map_err(|why| self.io("written", why))?;
+        let memory = self.clone();
+        // The lock goes with the work: whoever asked for it may be gone before it is done.
+        let changed = io_blocking(move || Ok(memory.change_now(&lock, change))).await;
+        let (before, after) = changed.map_err(|why| self.io("written", why))??;
         let digest = Sha256::digest(after.as_bytes());
         let event = MemoryEvent::CoreMemoryUpdated {
             mode: mode.into(),
-            changed,
+            changed: before != after,
             digest: digest.iter().take(8).map(|byte| format!("{byte:02x}")).collect(),
             tokens_before: estimate::text(&before),
             tokens_after: estimate::text(&after),
         };
         self.0.runner.tell(ctx, &event).await?;
         Ok(after)
+    }
+
+    /// What there was, and what there is now.
+    fn change_now(
+        &self,
+        _lock: &fs::File,
+        change: impl FnOnce(&str) -> Result<String, CoreMemoryError>,
+    ) -> Result<(String, String), CoreMemoryError> {
+        let before = read(&self.0.path).map_err(|why| self.io("read", why))?;
+        let after = change(&before)?;
+        if after.len() > LONGEST {
+            return Err(CoreMemoryError::TooLong(after.len()));
+        }
+        if after != before {
+            replace(&self.0.path, &after).map_err(|why| self.io("written", why))?;
+        }
+        Ok((before, after))
+    }
+
+    /// The lock of all writers. It is given back when the file is dropped, and by the system when its process ends.
+    async fn lock(&self) -> io::Result<fs::File> {
+        for _ in 0..LOOKS {
+            let mut path = self.0.path.clone().into_os_string();
+            path.push(".lock");
+            if let Some(lock) = io_blocking(move || try_lock(Path::new(&path))).await? {
+                return Ok(lock);
+            }
+            tokio::time::sleep(LOOK_AGAIN).await;
+        }
+        Err(io::Error::new(io::ErrorKind::TimedOut, "somebody else has been writing for five seconds"))
     }
 
     /// The tool `core_memory`: appends a line, replaces words, removes words.
@@ -167,13 +195,32 @@ impl CoreMemory {
                     Edit::Replace { .. } => "replace",
                     Edit::Remove { .. } => "remove",
                 };
-                let after = memory.change(ctx.turn(), mode, |before| apply(before, &edit)).await?;
+                let after = memory.change(ctx.turn(), mode, move |before| apply(before, &edit)).await?;
                 Ok::<_, ToolError>(match after.trim() {
                     "" => "The core memory is empty now.".to_owned(),
                     text => format!("The core memory is now:\n{text}"),
                 })
             }
         })
+    }
+}
+
+fn read(path: &Path) -> io::Result<String> {
+    match fs::read_to_string(path) {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(String::new()),
+        read => read,
+    }
+}
+
+fn try_lock(path: &Path) -> io::Result<Option<fs::File>> {
+    if let Some(folder) = path.parent() {
+        fs::create_dir_all(folder)?;
+    }
+    let file = fs::File::options().create(true).truncate(false).write(true).open(path)?;
+    match file.try_lock() {
+        Ok(()) => Ok(Some(file)),
+        Err(TryLockError::WouldBlock) => Ok(None),
+        Err(TryLockError::Error(e)) => Err(e),
     }
 }
 

@@ -145,10 +145,9 @@ fn golden() -> Ran {
     ];
     let begin = "before_graph: env_injection
 start_node_turn: current_time runtime_context todo_planning_nudge task_delegation_nudge inbox_flush context_assembly";
-    let asked =
-        "before_iteration: clean_up loop_detection todo_planning_nudge task_delegation_nudge inbox_flush
-before_llm: inbox_flush
-after_llm_response: logging length_guard";
+    let asked = "before_iteration: loop_detection todo_planning_nudge task_delegation_nudge inbox_flush
+before_llm: clean_up inbox_flush
+after_llm_response: clean_up logging length_guard";
     let tools = "before_tool_execution: runtime_context logging
 after_tool_execution: runtime_context logging";
     let (after, end) = ("after_iteration: checkpoint", "after_turn: todo_continuation length_guard");

@@ -83,3 +83,22 @@ async fn a_review_dies_with_its_owner() {
     drop(agent);
     until(|| tasks() == before).await;
 }
+
+#[tokio::test]
+async fn a_review_that_hangs_is_over_after_five_minutes_and_makes_way_for_another() {
+    let folder = tempfile::tempdir().unwrap();
+    let reviewer = ScriptedModel::new([Reply::new().text("thinking").silence(), says("Nothing.")]);
+    let review = ExperienceReview::new(ExperienceFiles::below(folder.path()), reviewer.handle()).unwrap();
+    let review = review.min_messages(1);
+    let session = agent([says("one"), says("two")]).hook(review.clone()).build().unwrap().new_session();
+    ask(&session).await;
+    until(|| reviewer.calls() == 1).await;
+    tokio::time::pause();
+    tokio::time::sleep(Duration::from_secs(299)).await;
+    assert!(review.is_busy());
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    assert!(!review.is_busy());
+    tokio::time::resume();
+    ask(&session).await;
+    until(|| reviewer.calls() == 2).await;
+}

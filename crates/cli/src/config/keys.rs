@@ -207,13 +207,25 @@ pub(crate) const KEYS: &[Key] = &[
         "memory.consolidate_tokens",
         Kind::Count,
         "never",
-        "when the file of facts has more tokens than this after a turn, the model writes it anew, shorter",
+        "a core memory above this is written anew by the model, shorter, after a turn; it has 4000 tokens at most",
+    ),
+    key(
+        "memory.context_tokens",
+        Kind::Count,
+        "4000",
+        "what the model is told of core memory and experiences, at most; the experiences are cut first",
     ),
     key(
         "memory.core_file",
         Kind::Text,
         "none",
         "a file of facts that the model is told in every conversation, and edits with the tool `core_memory`",
+    ),
+    key(
+        "memory.experiences",
+        Kind::Text,
+        "none",
+        "a directory of experiences: the model is told which there are, and has `read_experience` and `write_experience`",
     ),
     key(
         "memory.instruction_files",
@@ -225,13 +237,20 @@ pub(crate) const KEYS: &[Key] = &[
         "memory.metrics_file",
         Kind::Text,
         "none",
-        "a file that gets a line of JSON for each clean-up and each consolidation: counts, tokens, durations, no content",
+        "a file that gets a line of JSON for each clean-up and each consolidation: counts and tokens, no content",
+    ),
+    key(
+        "memory.review_from_messages",
+        Kind::Count,
+        "no review",
+        "in `chat`, the model looks in the background at what can be learned of a conversation with so many messages, and keeps it \
+         as an experience; it ends with the program",
     ),
     key(
         "memory.window_tokens",
         Kind::Count,
         "no clean-up",
-        "the model's window: what takes more than 70 % of it is summarised by the model, and a request that was refused as \
+        "the model's window, 1000 at least: what takes more than 70 % of it is summarised by the model, and a request that was refused as \
          too large is made once more without its oldest part",
     ),
     key(

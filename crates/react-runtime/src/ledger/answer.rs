@@ -125,11 +125,16 @@ impl Leg {
     }
 
     pub(super) fn count(&mut self, usage: TokenUsage) {
-        self.usage = if self.counted { self.usage.plus(usage) } else { usage };
-        self.counted = true;
         if let Some(uncharged) = &mut self.uncharged {
             uncharged.push(usage);
         }
+        self.count_charged(usage);
+    }
+
+    /// The same for what was charged to the budget already.
+    pub(super) fn count_charged(&mut self, usage: TokenUsage) {
+        self.usage = if self.counted { self.usage.plus(usage) } else { usage };
+        self.counted = true;
         if !usage.is_unknown() {
             self.emit(TurnEventKind::Usage { usage });
         }

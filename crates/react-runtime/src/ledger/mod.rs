@@ -18,7 +18,8 @@ use std::sync::{
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 use turnwright_core::{
-    CallId, History, HistoryError, HistorySnapshot, Message, MessageId, Origin, Sources, TurnId, history,
+    CallId, CountUsage, History, HistoryError, HistorySnapshot, Message, MessageId, Origin, Sources,
+    TokenUsage, TurnId, history,
 };
 use turnwright_hook::{DispatchLog, HookFailure, HookPoint};
 
@@ -183,7 +184,11 @@ impl History for Ledger {
     fn collapse(&self, through: MessageId, summary: Message, revision: u64) -> Result<u64, HistoryError> {
         history::appendable(&summary)?;
         // What is before `through` never changes: looked at without the lock of the commit.
-        history::collapsible(&self.read(Leg::history).messages, through)?;
+        let now = self.read(Leg::history);
+        if now.revision != revision {
+            return Err(HistoryError::Changed { expected: revision, found: now.revision });
+        }
+        history::collapsible(&now.messages, through)?;
         self.with(|leg| leg.collapse(summary.origin(Origin::Summary { through }), revision))
     }
 
@@ -213,5 +218,15 @@ impl DispatchLog for Ledger {
 impl CallSink for Ledger {
     fn progress(&self, call: &CallId, text: String) -> bool {
         self.with(|leg| leg.tool_progress(call, text))
+    }
+}
+
+impl CountUsage for Ledger {
+    fn count_usage(&self, usage: TokenUsage) {
+        self.with(|leg| {
+            if !leg.closed {
+                leg.count_charged(usage);
+            }
+        });
     }
 }

@@ -313,6 +313,7 @@ impl Session {
             .sources(agent.sources.clone())
             .state(new.state)
             .history(ledger.clone())
+            .usage(ledger.clone())
             .build();
         if let Some(cause) = new.cancelled {
             ctx.cancel().cancel(cause);
