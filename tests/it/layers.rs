@@ -166,3 +166,13 @@ async fn a_secret_reaches_neither_the_model_nor_the_history_of_results() {
     assert_eq!(ran.messages[0].text(), "mine is sk-secret", "the user's own words are the user's");
     assert!(agent.plan().interceptors.iter().any(|layer| layer.name == "Redact" && !layer.gating));
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_provider_that_says_the_secret_again_in_its_error_tells_it_to_nobody() {
+    let error = || ErrorInfo::new(ErrorKind::Authentication, "wrong key sk-secret");
+    let agent = agent([Reply::new().fail(error())]).interceptor(interceptor!(Redact::new(without_secret)));
+    let ran = run(&agent.build().unwrap(), "go").await;
+    let said = &ran.result().error.as_ref().unwrap().message;
+    assert!(said.contains("wrong key [secret]"), "{said}");
+    assert!(!format!("{:?} {:?} {:?}", ran.events, ran.messages, ran.result()).contains("sk-secret"));
+}

@@ -553,7 +553,7 @@ fn fault_h14_the_plan_shows_who_stands_where() {
     assert!(text.contains("Sign (priority -5, 10000 ms, on error Log): finalize_content"), "{text}");
     let json = serde_json::to_value(&plan).unwrap();
     assert_eq!(json["hooks"][0]["points"][0], "finalize_content");
-    // A child has what is inherited, outside its own.
+    // A child has what is inherited, outside its own, and inside the limit.
     let child = crate::support::agent([]).inherit(&agent).interceptor(interceptor!(Retry)).build().unwrap();
     let rows: Vec<_> = child.plan().interceptors.iter().map(|l| l.name.clone()).collect();
     assert_eq!(rows, ["Guard", "Retry", "tool_result_limit", "tool_timeout"]);

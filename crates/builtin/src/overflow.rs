@@ -44,7 +44,7 @@ pub struct OverflowFiles(Arc<Path>);
 pub struct OverflowEntry {
     /// The tool.
     pub tool: String,
-    /// The call.
+    /// The call; ids of calls are unique within a session.
     pub call: CallId,
     /// The session.
     pub session: SessionId,
@@ -150,7 +150,7 @@ impl OverflowFiles {
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Part {
-    /// The id of the call whose result was cut.
+    /// The id in the note where the result was cut.
     call: String,
     /// The byte to begin at; 0 is the first.
     #[serde(default)]
@@ -175,9 +175,8 @@ impl Overflow for OverflowFiles {
                 total_chars: result.content.chars().count(),
             };
             let (session, content) = (self.session(ctx.session()), result.content.clone());
-            let call = entry.call.to_string();
             io_blocking(move || write(&session, &entry, &content)).await.map_err(|e| e.to_string())?;
-            Ok(format!("{READ_OVERFLOW} with call {call:?} reads it"))
+            Ok(format!("{READ_OVERFLOW} with call {:?} reads it", result.call_id().as_str()))
         })
     }
 
@@ -198,23 +197,27 @@ fn name_of(id: &str) -> String {
     name
 }
 
-/// Content first and on the disk, then the mark that it is whole.
 fn write(session: &Path, entry: &OverflowEntry, content: &str) -> io::Result<()> {
-    let folder = session.join(name_of(entry.call.as_str()));
     private(session)?;
+    // Room first: what was just written is not what goes.
+    let kept = entries(session)?;
+    for (old, _) in kept.iter().take((kept.len() + 1).saturating_sub(OF_SESSION)) {
+        or_absent(fs::remove_dir_all(old))?;
+    }
+    let folder = session.join(name_of(entry.call.as_str()));
+    // A part of it is of use to nobody, and takes the room that may be what is missing.
+    fill(&folder, entry, content).inspect_err(|_| drop(fs::remove_dir_all(&folder)))
+}
+
+/// Content first and on the disk, then the mark that it is whole.
+fn fill(folder: &Path, entry: &OverflowEntry, content: &str) -> io::Result<()> {
     // A call that runs again replaces what it left.
-    or_absent(fs::remove_dir_all(&folder))?;
-    private(&folder)?;
+    or_absent(fs::remove_dir_all(folder))?;
+    private(folder)?;
     synced(&folder.join("full.txt"), content.as_bytes())?;
     let meta = serde_json::to_vec(entry)?;
     synced(&folder.join("meta.tmp"), &meta)?;
-    fs::rename(folder.join("meta.tmp"), folder.join("meta.json"))?;
-    let kept = entries(session)?;
-    let surplus = kept.len().saturating_sub(OF_SESSION);
-    for (old, _) in kept.into_iter().take(surplus) {
-        or_absent(fs::remove_dir_all(old))?;
-    }
-    Ok(())
+    fs::rename(folder.join("meta.tmp"), folder.join("meta.json"))
 }
 
 fn synced(path: &Path, bytes: &[u8]) -> io::Result<()> {

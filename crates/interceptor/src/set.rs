@@ -42,18 +42,23 @@ pub struct PlannedLayer {
 }
 
 impl Interceptors {
-    /// The chains of an agent that this one starts: the entries registered as inherited stand first, outside the
-    /// child's own. The child keeps what it got: later changes here do not reach it.
+    /// The chains of an agent that this one starts: the entries registered as inherited, to stand outside the child's
+    /// own. The child keeps what it got: later changes here do not reach it.
     #[must_use]
     pub fn for_child(&self) -> Self {
         let child = Self::default();
+        child.inherit(self);
+        child
+    }
+
+    /// Appends the inherited entries of another, inside what is here already.
+    pub fn inherit(&self, parent: &Self) {
         macro_rules! inherit {
             ($($scope:ident)*) => {
-                $(child.$scope.0.inherit(&self.$scope.0);)*
+                $(self.$scope.0.inherit(&parent.$scope.0);)*
             };
         }
         inherit!(agent_run turn iteration llm_call llm_stream tool_call execute_code);
-        child
     }
 
     /// What is registered, scope by scope, outermost first.

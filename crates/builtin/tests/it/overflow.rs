@@ -1,10 +1,11 @@
 //! Results that are too long for the model, and how it reads them.
 
-use std::{sync::Arc, time::Duration};
+use std::{borrow::Cow, sync::Arc, time::Duration};
 
 use serde_json::Value;
 use turnwright_builtin::OverflowFiles;
 use turnwright_core::{SessionId, Timestamp};
+use turnwright_interceptor::{builtin::Redact, interceptor};
 use turnwright_react_runtime::{
     AgentBuilder, Session,
     tool::{ToolContext, ToolError, tool},
@@ -132,4 +133,87 @@ async fn names_of_ids_lead_nowhere_else_and_never_meet() {
     }
     let made = std::fs::read_dir(folder.path().join("in")).unwrap().count();
     assert_eq!((made, std::fs::read_dir(folder.path()).unwrap().count()), (4, 1));
+}
+
+#[tokio::test]
+async fn a_call_of_a_later_turn_with_the_same_id_leaves_what_an_earlier_one_was_told_to_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let files = OverflowFiles::below(folder.path());
+    let turn = || [call("a", "dump", "{}"), Reply::new().text("done").finish()];
+    let reads = ["a", "a~2"].map(|id| call(id, "read_overflow", &format!(r#"{{"call":"{id}"}}"#)));
+    let script = turn().into_iter().chain(turn()).chain(reads);
+    let dumps = std::sync::atomic::AtomicUsize::new(0);
+    let dump = tool("dump", "", move |_: ToolContext, _: Value| {
+        let n = dumps.fetch_add(1, std::sync::atomic::Ordering::SeqCst) + 1;
+        async move { Ok(format!("dump {n} {}", long())) }
+    });
+    let session = agent(script.chain([Reply::new().text("done").finish()]))
+        .tool(dump)
+        .tool(files.reader())
+        .tool_result_overflow(Arc::new(files.clone()))
+        .build()
+        .unwrap()
+        .new_session();
+    for _ in 0..3 {
+        ask(&session).await;
+    }
+    let said = said(&session);
+    assert!(said[0].contains(r#"with call "a" reads it"#) && said[1].contains(r#"with call "a~2" reads it"#));
+    assert!(said[2].starts_with("dump 1 first") && said[3].starts_with("dump 2 first"), "{}", &said[2][..20]);
+}
+
+fn without_last(text: &str) -> Cow<'_, str> {
+    match text.contains("last") {
+        true => Cow::Owned(text.replace("last", "[secret]")),
+        false => Cow::Borrowed(text),
+    }
+}
+
+#[tokio::test]
+async fn what_a_layer_takes_out_is_not_kept_either_the_layer_of_a_parent_included() {
+    let folder = tempfile::tempdir().unwrap();
+    let redact = interceptor!(Redact::new(without_last)).inherited();
+    let parent = agent([]).interceptor(redact).build().unwrap();
+    for child in [false, true] {
+        let files = OverflowFiles::below(folder.path().join(child.to_string()));
+        let script = vec![call("a", "dump", "{}"), Reply::new().text("done").finish()];
+        let agent = with_files(&files, script);
+        let agent = match child {
+            true => agent.inherit(&parent),
+            false => agent.interceptor(interceptor!(Redact::new(without_last))),
+        };
+        let session = agent.build().unwrap().new_session();
+        ask(&session).await;
+        assert!(said(&session)[0].contains("é [secret]"));
+        let of_session = std::fs::read_dir(folder.path().join(child.to_string())).unwrap().next().unwrap();
+        let of_call = std::fs::read_dir(of_session.unwrap().path()).unwrap().next().unwrap().unwrap();
+        let text = std::fs::read_to_string(of_call.path().join("full.txt")).unwrap();
+        assert!(text.ends_with("é [secret]"), "child: {child}");
+    }
+}
+
+#[tokio::test]
+async fn a_session_keeps_so_many_and_the_oldest_go_first() {
+    let folder = tempfile::tempdir().unwrap();
+    let files = OverflowFiles::below(folder.path());
+    let mut script: Vec<_> = (0..3).map(|n| call(&format!("new{n}"), "dump", "{}")).collect();
+    script.push(Reply::new().text("done").finish());
+    let session = with_files(&files, vec![call("old", "dump", "{}"), Reply::new().text("done").finish()]);
+    let session = session.build().unwrap().open_session(SessionId::new("s").unwrap()).await.unwrap();
+    ask(&session).await;
+    let of_session = std::fs::read_dir(folder.path()).unwrap().next().unwrap().unwrap().path();
+    let first = std::fs::read_dir(&of_session).unwrap().next().unwrap().unwrap().path();
+    let meta = std::fs::read_to_string(first.join("meta.json")).unwrap();
+    for n in 0..499 {
+        let copy = of_session.join(format!("copy-{n}"));
+        std::fs::create_dir(&copy).unwrap();
+        std::fs::write(copy.join("meta.json"), meta.replace("\"old\"", &format!("\"z{n:03}\""))).unwrap();
+    }
+    assert_eq!(files.list(session.id()).await.unwrap().len(), 500);
+    let later = with_files(&files, script).sources(turnwright_core::Sources::default()).build().unwrap();
+    let session = later.open_session(SessionId::new("s").unwrap()).await.unwrap();
+    ask(&session).await;
+    let kept = files.list(session.id()).await.unwrap();
+    let ids: Vec<_> = kept.iter().map(|entry| entry.call.as_str()).collect();
+    assert_eq!((ids.len(), ids[0], &ids[497..]), (500, "z002", &["new0", "new1", "new2"][..]));
 }

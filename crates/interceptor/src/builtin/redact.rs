@@ -23,7 +23,8 @@ impl<F: for<'a> Fn(&'a str) -> Cow<'a, str> + Send + Sync + 'static> Redactor fo
 /// and errors too. Results are redacted before anything stores, shows or traces them; of requests only what is sent changes, and
 /// the history keeps the user's own words.
 ///
-/// What the model says is not changed: it cannot say what it never saw. Arguments of calls are what it said.
+/// What the model says is not changed: it cannot say what it never saw. Arguments of calls are what it said. Progress that a tool
+/// shows while it runs passes no layer: the tool must not put there what nobody may see.
 ///
 /// Register it for children too: `interceptor!(Redact::new(words)).inherited()`.
 #[derive(Clone)]
@@ -39,6 +40,14 @@ impl Redact {
         if let Cow::Owned(redacted) = self.0.redact(text) {
             *text = redacted;
         }
+    }
+
+    /// A failure, without it. Control errors are nobody's words but the program's.
+    fn failure(&self, mut exit: Exit) -> Exit {
+        if let Exit::Failed(error) = &mut exit {
+            self.in_place(&mut error.message);
+        }
+        exit
     }
 
     fn result(&self, result: &mut ToolResult) {
@@ -85,7 +94,11 @@ impl Around<scope::LlmCall> for Redact {
         for message in &mut request.messages {
             self.message(message);
         }
-        next.run(request).await
+        let mut response = next.run(request).await.map_err(|exit| self.failure(exit))?;
+        if let Some(error) = &mut response.error {
+            self.in_place(&mut error.message);
+        }
+        Ok(response)
     }
 }
 
@@ -109,7 +122,7 @@ impl Around<scope::ExecuteCode> for Redact {
         cell: CodeCell,
         next: Next<'_, scope::ExecuteCode>,
     ) -> Result<CodeResult, Exit> {
-        let mut result = next.run(cell).await?;
+        let mut result = next.run(cell).await.map_err(|exit| self.failure(exit))?;
         self.in_place(&mut result.output);
         if let Some(value) = &mut result.value {
             let text = value.to_string();

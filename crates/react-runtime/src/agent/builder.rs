@@ -414,7 +414,7 @@ impl AgentBuilder {
         tool_deadline.register(deadline).keep();
         self.request.tools = definitions.into();
         Ok(Agent(Arc::new(AgentInner {
-            interceptors: interceptors(self.inherited, layer, self.channel.as_ref(), self.layers),
+            interceptors: interceptors(&self.inherited, layer, self.channel.as_ref(), self.layers),
             name: self.name,
             model: self.model,
             request: self.request,
@@ -460,21 +460,24 @@ fn holder() -> Box<str> {
     format!("process {}, agent {id}", std::process::id()).into()
 }
 
-/// The order of the design, outermost first: inherited, result limit, control drain, LLM cancel, the users' own. The
-/// tool deadline stands innermost, in a chain of its own.
+/// Outermost first: result limit, inherited, control drain, LLM cancel, the users' own. The limit stands outside of what
+/// is inherited too, since it may keep whole results: what a layer takes out of them is not kept. The tool deadline stands
+/// innermost, in a chain of its own.
 fn interceptors(
-    inherited: Interceptors,
+    inherited: &Interceptors,
     tool_result_limit: ToolResultLimit,
     channel: Option<&Arc<dyn ControlChannel>>,
     layers: Vec<LayerSpec>,
 ) -> Interceptors {
-    inherited.register(interceptor!(tool_result_limit).name("tool_result_limit")).keep();
+    let all = Interceptors::default();
+    all.register(interceptor!(tool_result_limit).name("tool_result_limit")).keep();
+    all.inherit(inherited);
     if let Some(channel) = channel {
-        inherited.register(interceptor!(ControlDrain::new(channel.clone())).name("control_drain")).keep();
-        inherited.register(interceptor!(LlmCancel::new(channel.clone())).name("llm_cancel")).keep();
+        all.register(interceptor!(ControlDrain::new(channel.clone())).name("control_drain")).keep();
+        all.register(interceptor!(LlmCancel::new(channel.clone())).name("llm_cancel")).keep();
     }
     for layer in layers {
-        inherited.register(layer).keep();
+        all.register(layer).keep();
     }
-    inherited
+    all
 }
