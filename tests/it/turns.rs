@@ -9,12 +9,13 @@ use turnwright_core::{
 };
 use turnwright_hook::{
     HookError, HookPoint, TurnAnswer, hook,
+    instrument::Instrumentation,
     point::{AfterTurn, BeforeLlm, FinalizeContent},
 };
 use turnwright_interceptor::{Around, Exit, Next, interceptor, scope};
 use turnwright_llm_stream::{Finish, FinishReason, LlmEvent, LlmRequest, LlmResponse};
 use turnwright_react_runtime::{
-    BuildError, TurnEventKind,
+    BuildError, Record, RecordName, TurnEventKind,
     machine::Limits,
     tool::{ToolError, tool},
 };
@@ -557,6 +558,41 @@ fn fault_h14_the_plan_shows_who_stands_where() {
     let child = crate::support::agent([]).inherit(&agent).interceptor(interceptor!(Retry)).build().unwrap();
     let rows: Vec<_> = child.plan().interceptors.iter().map(|l| l.name.clone()).collect();
     assert_eq!(rows, ["Guard", "Retry", "tool_result_limit", "tool_timeout"]);
+}
+
+#[test]
+fn the_plan_lists_observers_as_they_are_told_and_instruments_as_they_are_called() {
+    struct Timing;
+    impl Instrumentation for Timing {
+        type Context = ();
+    }
+    let agent = agent([]).build().unwrap();
+    let empty = agent.plan();
+    assert!(empty.observers.is_empty() && !empty.to_string().contains("observers"), "{empty}");
+    let all = agent.observers().on_all(|_: &Arc<Record>| {});
+    agent.observers().on(RecordName::ToolResult, |_: &Arc<Record>| {});
+    let capacity = std::num::NonZeroUsize::new(8).unwrap();
+    let (_queued, _worker) = agent.observers().queued(None, capacity, async |_: Arc<Record>| {});
+    let timing = agent.instruments().register(Timing);
+    let here = "turns::the_plan_lists_observers_as_they_are_told_and_instruments_as_they_are_called";
+    assert_eq!(
+        serde_json::to_value(agent.plan()).unwrap()["observers"],
+        serde_json::json!([
+            { "of": "tool_result", "name": here, "queue": null },
+            { "of": null, "name": here, "queue": null },
+            { "of": null, "name": here, "queue": 8 },
+        ])
+    );
+    assert_eq!(agent.plan().instruments, ["Timing"]);
+    let text = agent.plan().to_string();
+    assert!(
+        text.contains(&format!("  {here} (ToolResult, in the turn)\n  {here} (all records, in the turn)")),
+        "{text}"
+    );
+    assert!(text.contains("(all records, behind a queue of 8)\ninstruments"), "{text}");
+    all.remove();
+    timing.remove();
+    assert_eq!((agent.plan().observers.len(), agent.plan().instruments.len()), (2, 0));
 }
 
 /// A tool that says something to the conversation while its call is open.

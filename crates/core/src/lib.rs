@@ -31,6 +31,7 @@ pub mod id;
 pub mod message;
 pub mod panic;
 pub mod result;
+mod short_name;
 pub mod state;
 mod sync;
 pub mod tool;
@@ -50,6 +51,7 @@ pub use history::{History, HistoryError, HistoryFault, HistorySnapshot, MemoryHi
 pub use id::{ApprovalId, CallId, CommandId, Id, InvalidId, MessageId, RunId, SessionId, TurnId};
 pub use message::{ImageRef, Interrupted, Message, Origin, Part, Reasoning, Role};
 pub use result::{AgentResult, IterationEnd, LegOutcome, Outcome, StopReason};
+pub use short_name::short_name;
 pub use state::{StateError, StateKey, TurnState};
 pub use tool::{Concurrency, Recovery, Synthetic, ToolCall, ToolDefinition, ToolResult};
 pub use usage::TokenUsage;

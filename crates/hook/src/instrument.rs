@@ -157,6 +157,11 @@ impl Instruments {
         self.0.is_empty()
     }
 
+    /// Their names, which are those of their types, in the order in which they are called.
+    pub fn plan(&self) -> Vec<&'static str> {
+        self.0.list().iter().map(|metered| metered.name()).collect()
+    }
+
     /// What all of them cost so far.
     pub fn overhead(&self) -> Overhead {
         self.0.list().iter().map(|metered| metered.overhead()).sum()

@@ -40,7 +40,8 @@ use std::{
     },
 };
 
-use turnwright_core::{error::with_causes, panic::panic_text};
+use serde::Serialize;
+use turnwright_core::{error::with_causes, panic::panic_text, short_name};
 
 pub use queued::{QueueGone, QueueStats, Queued};
 
@@ -82,6 +83,10 @@ type Callback<E> = dyn Fn(&Arc<E>) -> Option<String> + Send + Sync;
 struct Observer<E: Observed> {
     /// The kind it is told of; all, when none.
     name: Option<E::Name>,
+    /// What it is called in plans.
+    title: &'static str,
+    /// How many events wait for it at most, if it has a queue.
+    queue: Option<usize>,
     tally: Arc<Tally>,
     call: Box<Callback<E>>,
 }
@@ -101,6 +106,17 @@ pub struct ObserverStats {
     pub told: u64,
     /// How often it failed or panicked. Each is logged as a warning.
     pub failed: u64,
+}
+
+/// One row of [`Observers::plan`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct PlannedObserver<N> {
+    /// The kind of events it is told of; all, when none.
+    pub of: Option<N>,
+    /// The function it was added in, or its own name.
+    pub name: &'static str,
+    /// How many events wait for it at most. None: it is called in the turn.
+    pub queue: Option<usize>,
 }
 
 impl<E: Observed> Clone for Observers<E> {
@@ -125,21 +141,31 @@ impl<E: Observed> Observers<E> {
         name: E::Name,
         observer: impl Fn(&Arc<E>) -> A + Send + Sync + 'static,
     ) -> Subscription {
-        self.add(Some(name), move |event| observer(event).failure())
+        self.observe(Some(name), observer)
     }
 
     /// Calls this at every event.
     pub fn on_all<A: Answer>(&self, observer: impl Fn(&Arc<E>) -> A + Send + Sync + 'static) -> Subscription {
-        self.add(None, move |event| observer(event).failure())
+        self.observe(None, observer)
+    }
+
+    fn observe<A: Answer, F: Fn(&Arc<E>) -> A + Send + Sync + 'static>(
+        &self,
+        name: Option<E::Name>,
+        observer: F,
+    ) -> Subscription {
+        self.add(name, (short_name::<F>(), None), move |event| observer(event).failure())
     }
 
     fn add(
         &self,
         name: Option<E::Name>,
+        (title, queue): (&'static str, Option<usize>),
         call: impl Fn(&Arc<E>) -> Option<String> + Send + Sync + 'static,
     ) -> Subscription {
         let tally = Arc::new(Tally::default());
-        let observer = Arc::new(Observer { name, tally: tally.clone(), call: Box::new(call) });
+        let call = Box::new(call);
+        let observer = Arc::new(Observer { name, title, queue, tally: tally.clone(), call });
         self.0.push(observer.clone());
         let (shelf, observer) = (Arc::downgrade(&self.0), Arc::downgrade(&observer));
         let take_off = move || {
@@ -148,6 +174,18 @@ impl<E: Observed> Observers<E> {
             }
         };
         Subscription { tally, take_off: Arc::new(take_off) }
+    }
+
+    /// Who is told, in the order in which those of one event are.
+    pub fn plan(&self) -> Vec<PlannedObserver<E::Name>> {
+        let row = |observer: &Arc<Observer<E>>| PlannedObserver {
+            of: observer.name,
+            name: observer.title,
+            queue: observer.queue,
+        };
+        let mut rows: Vec<_> = self.0.list().iter().map(row).collect();
+        rows.sort_by_key(|row| row.of.is_none());
+        rows
     }
 
     /// Whether there is anybody to tell.

@@ -1,8 +1,9 @@
 //! Registration of a hook.
 
-use std::{any::type_name, marker::PhantomData, sync::Arc, time::Duration};
+use std::{marker::PhantomData, sync::Arc, time::Duration};
 
 use serde::{Deserialize, Serialize};
+use turnwright_core::short_name;
 
 use crate::{
     HookPoint,
@@ -66,7 +67,7 @@ impl HookSpec {
 
     pub(crate) fn empty<T: ?Sized>() -> Self {
         Self {
-            name: short_name(type_name::<T>()).into(),
+            name: short_name::<T>().into(),
             priority: 0,
             policy: ErrorPolicy::default(),
             timeout: Self::DEFAULT_TIMEOUT,
@@ -144,12 +145,6 @@ impl std::fmt::Debug for HookSpec {
             .field("points", &self.points())
             .finish_non_exhaustive()
     }
-}
-
-/// `crate::module::Name<Arg>` → `Name`.
-fn short_name(path: &str) -> &str {
-    let head = path.split('<').next().unwrap_or(path);
-    head.rsplit("::").next().unwrap_or(head)
 }
 
 /// State of a [`HookBuilder`]: no point yet, so that it cannot be built.

@@ -2,13 +2,13 @@
 
 use std::{fmt, sync::Arc};
 
-use turnwright_core::TurnContext;
+use turnwright_core::{TurnContext, short_name};
 
 use crate::{
     Around, CallState, Core, Exit, Registration, Scope,
     erased::{DynAround, enter},
     next::step,
-    registry::{Registry, short_name},
+    registry::Registry,
 };
 
 /// The layers of one scope. Index 0 is outermost; registering appends, so the first registered is outermost. Clones

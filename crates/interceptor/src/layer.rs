@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
+use turnwright_core::short_name;
+
 use crate::{
     Interceptors, Registration, ScopeName, UnknownScope,
     erased::DynAround,
-    registry::short_name,
     scope::{AgentRun, ExecuteCode, Iteration, LlmCall, ToolCall, Turn},
     stream::DynAroundStream,
 };

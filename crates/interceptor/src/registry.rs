@@ -1,7 +1,6 @@
 //! Lists of layers, and the handles that take one out again.
 
 use std::{
-    any::type_name,
     fmt,
     sync::{
         Arc,
@@ -31,14 +30,6 @@ impl<L: ?Sized> Clone for Entry<L> {
             layer: self.layer.clone(),
         }
     }
-}
-
-/// The default name of a layer: that of its type, without path and parameters.
-pub(crate) fn short_name<T: ?Sized>() -> &'static str {
-    let path = type_name::<T>();
-    let path = path.strip_prefix("core::option::Option<").unwrap_or(path);
-    let head = path.split(['<', '>']).next().unwrap_or(path);
-    head.rsplit("::").next().unwrap_or(head)
 }
 
 /// A list of layers that is replaced as a whole: what runs keeps the list it started with.

@@ -8,13 +8,13 @@ use std::{
 
 use futures::{Stream, future::Either};
 use turnwright_control::ControlError;
-use turnwright_core::{ErrorInfo, ErrorKind, TurnContext};
+use turnwright_core::{ErrorInfo, ErrorKind, TurnContext, short_name};
 use turnwright_llm_stream::{EventStream, LlmEvent, LlmRequest};
 
 use crate::{
     Registration,
     erased::panicked,
-    registry::{Entry, Registry, short_name},
+    registry::{Entry, Registry},
 };
 
 /// One stream call: what its layers share.

@@ -53,9 +53,7 @@ pub trait Gate: Send + Sync + 'static {
 
     /// Its name in plans. By default that of its type, without path and parameters.
     fn name(&self) -> &'static str {
-        let path = std::any::type_name::<Self>();
-        let head = path.split('<').next().unwrap_or(path);
-        head.rsplit("::").next().unwrap_or(head)
+        turnwright_core::short_name::<Self>()
     }
 }
 

@@ -3,10 +3,10 @@
 use std::{fmt, time::Duration};
 
 use serde::Serialize;
-use turnwright_hook::PlannedHook;
+use turnwright_hook::{PlannedHook, observe::PlannedObserver};
 use turnwright_interceptor::{PlannedLayer, ScopeName, builtin::ToolTimeoutLimit};
 
-use crate::{agent::AgentInner, machine::Limits, tool::OnToolFailure};
+use crate::{RecordName, agent::AgentInner, machine::Limits, tool::OnToolFailure};
 
 /// The plan of an agent: order, powers, timeouts and policies. Prints as text; serializes as JSON.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -17,6 +17,10 @@ pub struct Plan {
     pub model: String,
     /// Hooks, in the order they run.
     pub hooks: Vec<PlannedHook>,
+    /// Observers, in the order in which those of one record are told: of its kind, then of all kinds.
+    pub observers: Vec<PlannedObserver<RecordName>>,
+    /// Instrumentation, in the order it is called, before and after.
+    pub instruments: Vec<&'static str>,
     /// Interceptors, scope by scope, outermost first.
     pub interceptors: Vec<PlannedLayer>,
     /// Who decides about tool calls: asked before any layer of `tool_call`, and its decision checked once more inside
@@ -75,6 +79,8 @@ impl Plan {
             agent: agent.name.to_string(),
             model: format!("{:?}", agent.model),
             hooks: agent.hooks.plan(),
+            observers: agent.observers.plan(),
+            instruments: agent.instruments.plan(),
             interceptors,
             gate: agent.gate.dyn_name().into(),
             tools: agent.tools.values().map(tool).collect(),
@@ -106,6 +112,20 @@ impl fmt::Display for Plan {
                 h.on_error,
                 points.join(", ")
             )?;
+        }
+        if !self.observers.is_empty() {
+            writeln!(f, "observers (told of what was recorded, those of a kind first)")?;
+        }
+        for o in &self.observers {
+            let of = o.of.map_or("all records".into(), |of| format!("{of:?}"));
+            let how = o.queue.map_or("in the turn".into(), |n| format!("behind a queue of {n}"));
+            writeln!(f, "  {} ({of}, {how})", o.name)?;
+        }
+        if !self.instruments.is_empty() {
+            writeln!(f, "instruments (innermost, in the order they are called)")?;
+        }
+        for name in &self.instruments {
+            writeln!(f, "  {name}")?;
         }
         writeln!(f, "gate (before all layers of tool_call, and checked again inside them)\n  {}", self.gate)?;
         writeln!(f, "tools (when one fails: {:?})", self.on_tool_failure)?;

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use serde::Serialize;
 use turnwright_core::{Message, SessionId, Timestamp, TokenUsage, TurnId};
 use turnwright_hook::observe::Observed;
 
@@ -60,7 +61,8 @@ pub enum RecordKind {
 }
 
 /// The kinds of records, to subscribe to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 #[expect(missing_docs, reason = "named as the records and the events they are of")]
 pub enum RecordName {

@@ -33,6 +33,7 @@ fn as_json_it_is_one_object_in_snake_case() {
         assert_eq!(plan["model"], "openai/m");
         assert_eq!(plan["limits"]["iterations"], 3);
         assert_eq!(plan["asks"], json!(["write_file", "edit_file"]));
+        assert_eq!((&plan["observers"], &plan["instruments"]), (&json!([]), &json!([])));
         let layers: Vec<_> = plan["interceptors"].as_array().unwrap().iter().collect();
         let last = layers.iter().rfind(|layer| layer["scope"] == "tool_call").unwrap();
         assert_eq!(last["name"], "tool_timeout");

@@ -8,7 +8,9 @@ use std::{
     time::Duration,
 };
 
-use turnwright_core::{CodeCell, CodeResult, LegOutcome, Part, ToolCall, ToolResult, panic::panic_text};
+use turnwright_core::{
+    CodeCell, CodeResult, LegOutcome, Part, ToolCall, ToolResult, panic::panic_text, short_name,
+};
 use turnwright_llm_stream::{LlmRequest, LlmResponse};
 
 use super::{Call, Ended, Instrumentation};
@@ -39,6 +41,7 @@ pub(super) type Context = Option<Box<dyn Any + Send>>;
 
 /// One instrumentation, whatever its context is.
 pub(super) struct Metered {
+    name: &'static str,
     inner: Box<dyn Erased>,
     calls: AtomicU64,
     nanos: AtomicU64,
@@ -46,13 +49,18 @@ pub(super) struct Metered {
 }
 
 impl Metered {
-    pub(super) fn new(instrumentation: impl Instrumentation) -> Self {
+    pub(super) fn new<I: Instrumentation>(instrumentation: I) -> Self {
         Self {
+            name: short_name::<I>(),
             inner: Box::new(instrumentation),
             calls: AtomicU64::new(0),
             nanos: AtomicU64::new(0),
             panics: AtomicU64::new(0),
         }
+    }
+
+    pub(super) fn name(&self) -> &'static str {
+        self.name
     }
 
     pub(super) fn overhead(&self) -> Overhead {

@@ -17,7 +17,7 @@ use std::{
 
 use pin_project_lite::pin_project;
 use tokio::sync::{mpsc, watch};
-use turnwright_core::panic::panic_text;
+use turnwright_core::{panic::panic_text, short_name};
 
 use super::{Answer, Observed, Observers, Subscription};
 
@@ -80,7 +80,7 @@ impl<E: Observed> Observers<E> {
         let (done, handled) = watch::channel(0);
         let counts = Arc::new(Counts::default());
         let counted = counts.clone();
-        let subscription = self.add(name, move |event| {
+        let subscription = self.add(name, (short_name::<F>(), Some(capacity)), move |event| {
             let count = match queue.try_send(event.clone()) {
                 Ok(()) => &counted.queued,
                 Err(_) => &counted.dropped,
