@@ -280,14 +280,14 @@ async fn a_summary_from_beside_the_turns_needs_a_running_one_and_takes_nothing_b
     let roles: Vec<_> = messages.iter().map(|message| message.role).collect();
     assert_eq!(roles, [Role::User, Role::Assistant, Role::Tool, Role::Assistant]);
     assert_eq!(session.summarise(messages[2].id, "s"), Err(SummaryError::NotRunning));
-    assert!(!session.count_usage(TokenUsage::UNKNOWN));
+    assert!(!session.count_usage(TokenUsage::UNKNOWN, "summary"));
     let (open, before, answers) = (session.clone(), messages.clone(), Arc::new(Mutex::new(Vec::new())));
     let to = answers.clone();
     agent.observers().on(RecordName::TurnStarted, move |_: &Arc<Record>| {
         for through in [1, 2, 0, 2] {
             to.lock().push(open.summarise(before[through].id, "in short"));
         }
-        open.count_usage(TokenUsage { input_tokens: Some(100), ..TokenUsage::UNKNOWN });
+        open.count_usage(TokenUsage { input_tokens: Some(100), ..TokenUsage::UNKNOWN }, "summary");
     });
     let second = session.start("2").unwrap().result().await.unwrap();
     {

@@ -304,7 +304,7 @@ async fn fault_f7_f10_every_model_call_of_a_turn_is_in_its_total_which_the_event
         ("ok", Some(11_111), Some(5))
     );
     let told = ran.kinds().filter_map(|kind| match kind {
-        TurnEventKind::Usage { usage } => Some(*usage),
+        TurnEventKind::Usage { usage, .. } => Some(*usage),
         _ => None,
     });
     assert_eq!(told.reduce(TokenUsage::plus), Some(total));
@@ -329,7 +329,7 @@ async fn fault_f9_a_cancelled_call_tells_what_it_used_so_far() {
             (Some(7), Some(1), true),
             "{interrupts}"
         );
-        assert!(ran.kinds().any(|kind| matches!(kind, TurnEventKind::Usage { usage } if usage.partial)));
+        assert!(ran.kinds().any(|kind| matches!(kind, TurnEventKind::Usage { usage, .. } if usage.partial)));
     }
 }
 

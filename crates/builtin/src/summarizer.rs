@@ -123,7 +123,7 @@ impl Summarizer {
             }),
             observe(RecordName::ModelCallStarted, |_, _, desk, _| desk.model_is_asked()),
             observe(RecordName::Usage, |_, _, desk, record| {
-                if let RecordKind::Event(TurnEventKind::Usage { usage }) = &record.kind {
+                if let RecordKind::Event(TurnEventKind::Usage { usage, purpose: None }) = &record.kind {
                     desk.model_has_read(usage.input_tokens);
                 }
             }),

@@ -26,7 +26,7 @@ pub struct ParentCall {
 /// Where usage of model calls is counted that were made for a turn beside its loop.
 pub trait CountUsage: Send + Sync {
     /// Adds it to the turn's total. The turn's budget is not charged.
-    fn count_usage(&self, usage: TokenUsage);
+    fn count_usage(&self, usage: TokenUsage, purpose: &str);
 }
 
 /// A cheap, shared handle to one leg of one turn. Clones are the same context.
@@ -149,11 +149,11 @@ impl TurnContext {
     }
 
     /// Adds usage to the total of the turn, which is told of it: for hooks and tools that ask a model on the turn's behalf. They
-    /// charge its [`budget`](Self::budget) themselves, or have the agent that they start charge it. Once the turn's result stands
-    /// nothing is added any more.
-    pub fn count_usage(&self, usage: TokenUsage) {
+    /// charge its [`budget`](Self::budget) themselves, or have the agent that they start charge it. The purpose, in a word, tells it
+    /// from what the turn's own model calls use. Once the turn's result stands nothing is added any more.
+    pub fn count_usage(&self, usage: TokenUsage, purpose: &str) {
         if let Some(total) = &self.0.usage {
-            total.count_usage(usage);
+            total.count_usage(usage, purpose);
         }
     }
 

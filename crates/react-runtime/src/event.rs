@@ -82,6 +82,9 @@ pub enum TurnEventKind {
     Usage {
         /// The call's usage so far.
         usage: TokenUsage,
+        /// What it was made for, when it was made for the turn beside its own model calls: `clean_up`, for one.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        purpose: Option<String>,
     },
     /// A layer makes another attempt at a model call. Of the one before nothing counts: text and reasoning were not
     /// shown, and calls that were arriving are dropped. The next one may give a call the same id.

@@ -14,17 +14,20 @@ pub(super) const IN_ALL: Duration = Duration::from_secs(180);
 
 /// Whom a hook of memory asks.
 #[derive(Clone)]
-pub(super) struct Aside(Result<Agent, BuildError>);
+pub(super) struct Aside {
+    purpose: &'static str,
+    agent: Result<Agent, BuildError>,
+}
 
 impl Aside {
     /// A model, with nothing around it.
-    pub(super) fn model(name: &str, model: ModelHandle) -> Self {
-        Self(Agent::builder(name, model).build())
+    pub(super) fn model(purpose: &'static str, model: ModelHandle) -> Self {
+        Self { purpose, agent: Agent::builder(purpose, model).build() }
     }
 
     /// An agent, with the layers that it has.
-    pub(super) fn agent(agent: Agent) -> Self {
-        Self(Ok(agent))
+    pub(super) fn agent(purpose: &'static str, agent: Agent) -> Self {
+        Self { purpose, agent: Ok(agent) }
     }
 
     /// Gives it a text in an element of this name, and says what it answered, or why it did not. It is a part of the turn: cancelled
@@ -35,7 +38,7 @@ impl Aside {
         task: &str,
         (name, text): (&str, &str),
     ) -> (TokenUsage, Result<String, String>) {
-        let agent = match &self.0 {
+        let agent = match &self.agent {
             Ok(agent) => agent,
             Err(e) => return (TokenUsage::UNKNOWN, Err(e.to_string())),
         };
@@ -55,7 +58,7 @@ impl Aside {
             Ok(None) => return (TokenUsage::UNKNOWN, Err("the answer waits for somebody".into())),
             Err(_) => return (TokenUsage::UNKNOWN, Err(format!("there was no answer within {PATIENCE:?}"))),
         };
-        ctx.count_usage(result.usage);
+        ctx.count_usage(result.usage, self.purpose);
         let answer = match (result.stop_reason, result.error) {
             (StopReason::Completed, None) if !result.content.trim().is_empty() => {
                 Ok(result.content.trim().to_owned())

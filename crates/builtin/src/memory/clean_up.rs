@@ -108,7 +108,7 @@ impl CleanUp {
     /// is told what to do, and should have no tools.
     #[must_use]
     pub fn by_agent(mut self, agent: Agent) -> Self {
-        self.summarizer = Some(Aside::agent(agent));
+        self.summarizer = Some(Aside::agent("clean_up", agent));
         self
     }
 

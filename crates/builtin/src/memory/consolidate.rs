@@ -42,7 +42,7 @@ impl Consolidation {
     /// Of this memory, by this agent: for those that need layers of their own, such as one that redacts or repeats. It is told
     /// what to do, and should have no tools.
     pub fn by_agent(memory: CoreMemory, agent: Agent) -> Self {
-        Self::with(memory, Aside::agent(agent))
+        Self::with(memory, Aside::agent("consolidation", agent))
     }
 
     fn with(memory: CoreMemory, writer: Aside) -> Self {

@@ -94,7 +94,7 @@ impl Desk {
         let task = self.0.lock().task.take_if(|task| task.done.is_some());
         let Some(Task { through, done: Some(done), running }) = task else { return };
         drop(running);
-        session.count_usage(done.usage);
+        session.count_usage(done.usage, "summary");
         let collapsed = match done.summary {
             Some(summary) => session.summarise(through, summary).map_err(|e| e.to_string()),
             None => Err("the summarising agent has no summary".to_owned()),

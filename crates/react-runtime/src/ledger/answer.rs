@@ -23,7 +23,7 @@ impl Leg {
             if earlier.has_shown() {
                 self.keep_shown(earlier, "error");
             } else if !earlier.ended {
-                self.count(earlier.assembler.finish().usage);
+                self.count(earlier.assembler.finish().usage, None);
             }
         }
         if let Some(unsaved) = &mut self.unsaved {
@@ -112,7 +112,7 @@ impl Leg {
         };
         stream.ended = true;
         let mut response = stream.assembler.clone().finish();
-        self.count(response.usage);
+        self.count(response.usage, None);
         match response.error.take() {
             None => Ok(response),
             Some(error) => Err(error),
@@ -124,19 +124,20 @@ impl Leg {
         self.uncharged.as_mut().map(std::mem::take).unwrap_or_default()
     }
 
-    pub(super) fn count(&mut self, usage: TokenUsage) {
+    /// Counts what the turn's own model call used, or what was used for this purpose beside it.
+    pub(super) fn count(&mut self, usage: TokenUsage, purpose: Option<&str>) {
         if let Some(uncharged) = &mut self.uncharged {
             uncharged.push(usage);
         }
-        self.count_charged(usage);
+        self.count_charged(usage, purpose);
     }
 
     /// The same for what was charged to the budget already.
-    pub(super) fn count_charged(&mut self, usage: TokenUsage) {
+    pub(super) fn count_charged(&mut self, usage: TokenUsage, purpose: Option<&str>) {
         self.usage = if self.counted { self.usage.plus(usage) } else { usage };
         self.counted = true;
         if !usage.is_unknown() {
-            self.emit(TurnEventKind::Usage { usage });
+            self.emit(TurnEventKind::Usage { usage, purpose: purpose.map(str::to_owned) });
         }
     }
 
@@ -265,7 +266,7 @@ impl Leg {
         let Streaming { assembler, gated, calls, ended, .. } = stream;
         let mut response = assembler.finish();
         if !ended {
-            self.count(response.usage);
+            self.count(response.usage, None);
         }
         if gated {
             response.parts.clear();

@@ -237,9 +237,9 @@ impl Leg {
     }
 
     /// Usage of model calls that were made beside the loop. Says whether the turn still counts.
-    pub(crate) fn count_extra(&mut self, usage: TokenUsage) -> bool {
+    pub(crate) fn count_extra(&mut self, usage: TokenUsage, purpose: &str) -> bool {
         if !self.closed {
-            self.count(usage);
+            self.count(usage, Some(purpose));
         }
         !self.closed
     }

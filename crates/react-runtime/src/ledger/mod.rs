@@ -222,10 +222,10 @@ impl CallSink for Ledger {
 }
 
 impl CountUsage for Ledger {
-    fn count_usage(&self, usage: TokenUsage) {
+    fn count_usage(&self, usage: TokenUsage, purpose: &str) {
         self.with(|leg| {
             if !leg.closed {
-                leg.count_charged(usage);
+                leg.count_charged(usage, Some(purpose));
             }
         });
     }

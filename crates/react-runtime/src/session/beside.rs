@@ -56,10 +56,10 @@ impl Session {
     }
 
     /// Adds usage to that of the turn which runs, and to its budget: of model calls that were made for the session beside its
-    /// turns. Says whether one runs.
-    pub fn count_usage(&self, usage: TokenUsage) -> bool {
+    /// turns, and for what. Says whether one runs.
+    pub fn count_usage(&self, usage: TokenUsage, purpose: &str) -> bool {
         let Some(running) = self.0.running() else { return false };
-        running.ledger.with(|leg| leg.count_extra(usage))
+        running.ledger.with(|leg| leg.count_extra(usage, purpose))
     }
 
     /// The session's own value of this type: made when it is first asked for, dropped with the session. For whatever works for

@@ -15,7 +15,7 @@ use turnwright_core::{
 use turnwright_hook::{HookError, MemoryEvent, MemoryHook, MemoryRunner};
 use turnwright_interceptor::{builtin::Redact, interceptor};
 use turnwright_react_runtime::{
-    Agent, AgentBuilder, Session,
+    Agent, AgentBuilder, Record, RecordKind, RecordName, Session, TurnEventKind,
     machine::Limits,
     store::MemoryStore,
     tool::{Tool, tool},
@@ -133,10 +133,18 @@ async fn without_a_model_it_is_said_how_much_is_missing_and_what_a_summary_costs
     let script = || vec![says(&long("one")), says(&long("two")), says("three")];
     let costs = || vec![Reply::new().text("Notes.").usage(5000, 10).finish()];
     let (builder, ..) = short(script(), costs(), &Seen::default());
-    let session = builder.build().unwrap().new_session();
+    let (agent, purposes) = (builder.build().unwrap(), Arc::new(Mutex::new(Vec::new())));
+    let told = purposes.clone();
+    agent.observers().on(RecordName::Usage, move |record: &Arc<Record>| {
+        if let RecordKind::Event(TurnEventKind::Usage { usage, purpose }) = &record.kind {
+            told.lock().push((usage.input_tokens, purpose.clone()));
+        }
+    });
+    let session = agent.new_session();
     ask(&session).await;
     assert_eq!(ask(&session).await.usage.input_tokens, None);
     assert_eq!(ask(&session).await.usage.input_tokens, Some(5000), "fault F7: it is in the turn's total");
+    assert_eq!(*purposes.lock(), [(Some(5000), Some("clean_up".into()))], "fault F7: and says what for");
 
     let (builder, ..) = short(script(), costs(), &Seen::default());
     let budget = BudgetLimits { tokens: Some(4000), ..BudgetLimits::default() };
