@@ -1,12 +1,14 @@
 //! `loop_detection`: a turn that repeats itself is told so, and then ended.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{cell::OnceCell, collections::BTreeMap, sync::Arc};
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 use turnwright_control::ControlError;
-use turnwright_core::{CallId, ErrorKind, Message, Origin, Role, StateKey, ToolCall, ToolResult, TurnContext};
+use turnwright_core::{
+    CallId, ErrorKind, Message, Origin, Role, StateKey, ToolCall, ToolResult, TurnContext,
+};
 use turnwright_hook::{HookError, point::BeforeIteration};
 
 use crate::{overflow, remind};
@@ -87,16 +89,20 @@ impl LoopDetection {
     fn repetition(&self, messages: &[Arc<Message>]) -> Option<Repetition> {
         let rounds = rounds(messages, self.window.saturating_mul(2).saturating_add(LONGEST_PERIOD));
         (1..=LONGEST_PERIOD).find_map(|period| {
-            let same =
-                rounds.iter().zip(rounds.iter().skip(period)).take_while(|(a, b)| a.id == b.id).count();
-            // What is equal to nothing repeats nothing.
-            let length = if same == 0 { 0 } else { same + period };
-            (length >= self.window.max(2 * period)).then(|| {
-                let mut ids: Vec<_> = rounds[..period].iter().map(|round| round.id.clone()).collect();
+            let needed = self.window.max(2 * period);
+            // Most turns are short, and what is compared costs.
+            if rounds.len() < needed {
+                return None;
+            }
+            let pairs = rounds.iter().zip(rounds.iter().skip(period));
+            let length = period + pairs.take_while(|(a, b)| a.is_like(b)).count();
+            (length >= needed).then(|| {
+                let pattern = &rounds[..period];
+                let mut ids: Vec<_> = pattern.iter().map(Round::id).collect();
                 // Wherever in the pattern the turn stands, it is the same one.
                 ids.sort_unstable();
-                let shown: Vec<_> = rounds[..period].iter().rev().map(|round| round.shown.as_str()).collect();
-                let last = rounds.first().and_then(|round| round.first.clone());
+                let shown: Vec<_> = pattern.iter().rev().map(Round::shown).collect();
+                let last = rounds.first().and_then(|round| round.calls.first().map(|call| call.id.clone()));
                 Repetition { of: ids.join("+"), rounds: length, period, last, shown: shown.join("; then ") }
             })
         })
@@ -136,16 +142,52 @@ impl BeforeIteration for LoopDetection {
     }
 }
 
-/// The calls of one answer.
-struct Round {
-    id: String,
-    first: Option<CallId>,
-    shown: String,
+/// The calls of one answer, and their results.
+struct Round<'a> {
+    calls: Vec<&'a ToolCall>,
+    results: BTreeMap<&'a str, &'a ToolResult>,
+    compared: OnceCell<Vec<(String, String)>>,
+}
+
+impl Round<'_> {
+    /// Each call and what it came to, in an order of their own: written down when it is first asked for.
+    fn compared(&self) -> &[(String, String)] {
+        self.compared.get_or_init(|| {
+            let one = |call: &&ToolCall| {
+                let result = self.results.get(call.id.as_str());
+                let shown = format!("{}({})", call.name, canonical(&call.arguments));
+                (shown, result.map(|result| came_to(result)).unwrap_or_default())
+            };
+            let mut all: Vec<_> = self.calls.iter().map(one).collect();
+            all.sort_unstable();
+            all
+        })
+    }
+
+    fn is_like(&self, other: &Self) -> bool {
+        self.calls.len() == other.calls.len() && self.compared() == other.compared()
+    }
+
+    fn id(&self) -> String {
+        let mut hasher = Sha256::new();
+        for (call, result) in self.compared() {
+            for text in [call, result] {
+                hasher.update((text.len() as u64).to_be_bytes());
+                hasher.update(text.as_bytes());
+            }
+        }
+        hasher.finalize().iter().take(16).map(|byte| format!("{byte:02x}")).collect()
+    }
+
+    fn shown(&self) -> String {
+        let calls: Vec<_> = self.compared().iter().map(|(call, _)| call.as_str()).collect();
+        cut(calls.join(", "))
+    }
 }
 
 /// The rounds since the user spoke, latest first, at most so many.
-fn rounds(messages: &[Arc<Message>], most: usize) -> Vec<Round> {
-    let mut results: BTreeMap<&str, &ToolResult> = BTreeMap::new();
+fn rounds(messages: &[Arc<Message>], most: usize) -> Vec<Round<'_>> {
+    let mut results = BTreeMap::new();
     let mut rounds = Vec::new();
     for message in messages.iter().rev() {
         match message.role {
@@ -154,8 +196,8 @@ fn rounds(messages: &[Arc<Message>], most: usize) -> Vec<Round> {
             Role::Assistant => {
                 let calls: Vec<_> = message.tool_calls().collect();
                 if !calls.is_empty() {
-                    rounds.push(round(&calls, &results));
-                    results.clear();
+                    let results = std::mem::take(&mut results);
+                    rounds.push(Round { calls, results, compared: OnceCell::new() });
                     if rounds.len() == most {
                         break;
                     }
@@ -165,27 +207,6 @@ fn rounds(messages: &[Arc<Message>], most: usize) -> Vec<Round> {
         }
     }
     rounds
-}
-
-fn round(calls: &[&ToolCall], results: &BTreeMap<&str, &ToolResult>) -> Round {
-    let mut parts: Vec<(String, String)> = calls
-        .iter()
-        .map(|call| {
-            let shown = format!("{}({})", call.name, canonical(&call.arguments));
-            (shown, results.get(call.id.as_str()).map(|result| came_to(result)).unwrap_or_default())
-        })
-        .collect();
-    parts.sort_unstable();
-    let mut hasher = Sha256::new();
-    for (call, result) in &parts {
-        for text in [call, result] {
-            hasher.update((text.len() as u64).to_be_bytes());
-            hasher.update(text.as_bytes());
-        }
-    }
-    let id = hasher.finalize().iter().take(16).map(|byte| format!("{byte:02x}")).collect();
-    let shown: Vec<_> = parts.into_iter().map(|(call, _)| call).collect();
-    Round { id, first: calls.first().map(|call| call.id.clone()), shown: cut(shown.join(", ")) }
 }
 
 /// What the model sees of a result, without what is another each time although nothing changed.
