@@ -1,12 +1,9 @@
 //! `checkpoint`: what a turn had come to after each iteration.
 
-use std::{
-    collections::{BTreeMap, VecDeque},
-    sync::Arc,
-};
+use std::{collections::VecDeque, sync::Arc};
 
 use parking_lot::Mutex;
-use turnwright_core::{BoxFuture, Message, SessionId, Timestamp, TurnContext, TurnId, state::StoredState};
+use turnwright_core::{BoxFuture, Message, SessionId, Timestamp, TurnContext, TurnId, TurnState};
 use turnwright_hook::{HookError, point::AfterIteration};
 
 /// What a turn had come to after an iteration: enough to look back at it, or to begin a session from there.
@@ -24,8 +21,8 @@ pub struct IterationCheckpoint {
     pub at: Timestamp,
     /// The history, shared.
     pub messages: Vec<Arc<Message>>,
-    /// The turn's state.
-    pub state: BTreeMap<String, StoredState>,
+    /// The turn's state, apart from the turn. A store that writes it down takes its [`TurnState::snapshot`].
+    pub state: TurnState,
 }
 
 /// Where checkpoints go.
@@ -138,7 +135,7 @@ impl AfterIteration for Checkpoint {
             iteration: ctx.iteration(),
             at: ctx.sources().clock.now(),
             messages: ctx.history().snapshot().messages,
-            state: ctx.state().snapshot()?,
+            state: ctx.state().fork(),
         };
         self.store.keep(checkpoint).await.map_err(HookError::msg)
     }

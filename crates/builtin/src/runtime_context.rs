@@ -100,7 +100,9 @@ impl AfterToolExecution for RecordContext {
 }
 
 fn cut(text: &str) -> String {
-    match text.char_indices().nth(CHARS) {
+    // Most texts are short, and need not be counted.
+    let end = if text.len() > CHARS { text.char_indices().nth(CHARS) } else { None };
+    match end {
         Some((end, _)) => format!("{}…", &text[..end]),
         None => text.to_owned(),
     }

@@ -190,6 +190,13 @@ impl TurnState {
         }
     }
 
+    /// The state as it is now, apart: it shares the values, and no change of one is seen in the other. Nothing is written.
+    #[must_use]
+    pub fn fork(&self) -> Self {
+        let slots = self.0.lock().clone();
+        Self(Arc::new(Mutex::new(slots)))
+    }
+
     /// Everything, ready to be stored.
     ///
     /// # Errors
@@ -266,6 +273,17 @@ mod tests {
         a.update(&EPISODE, |old| Episode { rounds: old.unwrap().rounds + 1 }).unwrap();
         assert_eq!(a.get(&EPISODE).unwrap().unwrap().rounds, 2);
         assert_eq!(b.get(&EPISODE).unwrap().unwrap().rounds, 1);
+    }
+
+    #[test]
+    fn a_fork_keeps_what_was_and_goes_its_own_way() {
+        let state = TurnState::new();
+        state.set(&EPISODE, Episode { rounds: 1 });
+        let fork = state.fork();
+        state.set(&EPISODE, Episode { rounds: 2 });
+        assert_eq!(fork.get(&EPISODE).unwrap().unwrap().rounds, 1);
+        fork.remove(&EPISODE);
+        assert_eq!(state.get(&EPISODE).unwrap().unwrap().rounds, 2);
     }
 
     #[test]
