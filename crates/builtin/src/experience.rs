@@ -106,7 +106,7 @@ impl ExperienceFiles {
             if !path.exists() && list(&folder)?.len() >= MOST {
                 return Err(io::Error::other(format!("there are {MOST} already: write one of them anew")));
             }
-            replace(&path, &text)
+            replace(&path, text.as_bytes())
         });
         done.await.map_err(|e| ToolError::model(format!("{name:?} was not written: {e}")))?;
         Ok(format!("{name:?} is written."))

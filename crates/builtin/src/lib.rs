@@ -26,6 +26,7 @@ mod subagent_auto_send;
 mod summarizer;
 mod todo;
 mod todo_continuation;
+mod trajectory;
 
 pub use checkpoint::{Checkpoint, CheckpointStore, IterationCheckpoint, MemoryCheckpoints};
 pub use current_time::CurrentTime;
@@ -46,3 +47,4 @@ pub use subagent_auto_send::SubagentAutoSend;
 pub use summarizer::{Summarizer, SummarizerStats, Summarizing};
 pub use todo::{MemoryTodos, TODO_READ, TODO_WRITE, Todo, TodoStatus, TodoStore, todo_tools, todos_of};
 pub use todo_continuation::TodoContinuation;
+pub use trajectory::{Recording, Trajectories};

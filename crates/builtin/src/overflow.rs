@@ -191,14 +191,16 @@ pub(crate) fn how_to_read(call: &CallId) -> String {
 }
 
 /// A name for a folder that no other id has, and that leads nowhere else.
-fn name_of(id: &str) -> String {
+pub(crate) fn name_of(id: &str) -> String {
     let safe = |c: char| if c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-') { c } else { '_' };
     let mut name: String = id.chars().map(safe).take(80).collect();
     let digest = Sha256::digest(id.as_bytes());
     name.push('-');
     name.extend(digest.iter().take(8).map(|byte| format!("{byte:02x}")));
     // Not `.` or `..`, nor hidden.
-    name.replace_range(..usize::from(name.starts_with('.')), "_");
+    if name.starts_with('.') {
+        name.replace_range(..1, "_");
+    }
     name
 }
 

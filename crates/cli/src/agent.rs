@@ -43,14 +43,14 @@ pub(crate) enum Purpose {
     Plan,
 }
 
-/// The agent these options describe.
+/// The agent these options describe, and it once more with whoever it may send.
 pub(crate) fn build(
     args: &AgentArgs,
     config: &Config,
     tape: &Tape,
     store: Option<&SqliteStore>,
     purpose: Purpose,
-) -> Result<Agent, Refusal> {
+) -> Result<(Agent, Vec<Agent>), Refusal> {
     let models = (provider::model(args, tape)?, fallbacks(args, config, tape)?);
     let agent = kept::keep(builder((args, config), &models, store, purpose)?, store);
     subagents::build(agent, (args, config), models, store)

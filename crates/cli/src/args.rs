@@ -267,6 +267,11 @@ pub(crate) struct AgentArgs {
     /// Answer from what --record wrote into this directory, without key and network. The tools run all the same.
     #[arg(long, value_name = "DIR", env = "TURNWRIGHT_REPLAY")]
     pub(crate) replay: Option<PathBuf>,
+    /// Write what the session does, with all content, as a trajectory in the format ATIF into this directory, a file a session.
+    ///
+    /// `plan` and `doctor` make no use of it.
+    #[arg(long, value_name = "DIR", env = "TURNWRIGHT_TRAJECTORY")]
+    pub(crate) trajectory: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) key: KeyArgs,
     #[command(flatten)]

@@ -25,6 +25,7 @@ mod signals;
 mod subagents;
 mod tape;
 mod tools;
+mod trail;
 mod view;
 mod watch;
 
@@ -44,6 +45,7 @@ use crate::{
     output::Output,
     refusal::Refusal,
     tape::Tape,
+    trail::Trail,
 };
 
 fn main() -> ExitCode {
@@ -91,22 +93,34 @@ fn dispatch(
             let prompt = run::prompt(args.prompt)?;
             let tape = Tape::open(&args.agent)?;
             let store = kept::open(global, config)?;
-            let agent = agent::build(&args.agent, config, &tape, store.as_ref(), Purpose::Turn)?;
-            let code = block_on(run::turn(global, agent, store.as_ref(), args.session, prompt))?;
+            let (agent, agents) = agent::build(&args.agent, config, &tape, store.as_ref(), Purpose::Turn)?;
+            let code = block_on(async {
+                let trail = Trail::begin(&args.agent, &agents);
+                let code = run::turn(global, agent, store.as_ref(), args.session, prompt).await?;
+                Ok(trail.end(code, global.color).await)
+            })?;
             Ok(tape.end(code, global.color))
         }
         Some(Command::Chat(args)) => {
             let tape = Tape::open(&args.agent)?;
             let store = kept::open(global, config)?;
-            let agent = agent::build(&args.agent, config, &tape, store.as_ref(), Purpose::Chat)?;
-            let code = block_on(chat::run(global, agent, store.as_ref(), (&args, config)))?;
+            let (agent, agents) = agent::build(&args.agent, config, &tape, store.as_ref(), Purpose::Chat)?;
+            let code = block_on(async {
+                let trail = Trail::begin(&args.agent, &agents);
+                let code = chat::run(global, agent, store.as_ref(), (&args, config)).await?;
+                Ok(trail.end(code, global.color).await)
+            })?;
             Ok(tape.end(code, global.color))
         }
         Some(Command::Resume(args)) => {
             let store = kept::existing(global, config)?;
             let tape = Tape::open(&args.agent)?;
-            let agent = agent::build(&args.agent, config, &tape, Some(&store), Purpose::Turn)?;
-            let code = block_on(resume::run(global, agent, &store, &args))?;
+            let (agent, agents) = agent::build(&args.agent, config, &tape, Some(&store), Purpose::Turn)?;
+            let code = block_on(async {
+                let trail = Trail::begin(&args.agent, &agents);
+                let code = resume::run(global, agent, &store, &args).await?;
+                Ok(trail.end(code, global.color).await)
+            })?;
             Ok(tape.end(code, global.color))
         }
         Some(Command::Sessions(command)) => block_on(sessions::run(global, config, command)),

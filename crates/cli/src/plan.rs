@@ -41,7 +41,7 @@ pub(crate) fn show(global: &Global, args: &AgentArgs, config: &Config) -> Result
         }
     };
     let agent = agent::builder((args, config), &models, None, Purpose::Plan)?;
-    let mut plan = subagents::build(agent, (args, config), models, None)?.plan();
+    let mut plan = subagents::build(agent, (args, config), models, None)?.0.plan();
     if !is_configured {
         plan.model = NO_MODEL.into();
     }

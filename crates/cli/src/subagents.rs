@@ -24,14 +24,17 @@ const INSTRUCTIONS: &str = "Another agent asks you about the files below one dir
     you can list, search and read them, and tell the time. Look until you know, and answer in plain text: first the answer, \
     then where you found it. Paths are relative to the tool root.";
 
-/// Builds the agent, with its subagent if the configuration says where that writes its texts.
+/// Builds the agent, with its subagent if the configuration says where that writes its texts; and it once more with that.
 pub(crate) fn build(
     parent: AgentBuilder,
     (args, config): (&AgentArgs, &Config),
     (model, fallbacks): Models,
     store: Option<&SqliteStore>,
-) -> Result<Agent, Refusal> {
-    let Some(outputs) = config.text("subagents.outputs") else { return agent::finish(parent) };
+) -> Result<(Agent, Vec<Agent>), Refusal> {
+    let Some(outputs) = config.text("subagents.outputs") else {
+        let agent = agent::finish(parent)?;
+        return Ok((agent.clone(), vec![agent]));
+    };
     let (sessions, mailbox): (Arc<dyn SessionStore>, Arc<dyn Mailbox>) = match store {
         Some(store) => (Arc::new(store.clone()), Arc::new(store.mailbox())),
         None => (Arc::new(MemoryStore::new()), Arc::new(MemoryMailbox::new())),
@@ -48,5 +51,7 @@ pub(crate) fn build(
         .agent(WHAT_FOR, explorer)
         .without_detach()
         .build(parent);
-    built.map(|(agent, _)| agent).map_err(|e| Refusal::new(e.to_string()))
+    let (agent, crew) = built.map_err(|e| Refusal::new(e.to_string()))?;
+    let all = std::iter::once(&agent).chain(crew.agent(EXPLORER)).cloned().collect();
+    Ok((agent, all))
 }

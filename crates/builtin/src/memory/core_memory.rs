@@ -163,7 +163,7 @@ impl CoreMemory {
             return Err(CoreMemoryError::TooLong(after.len()));
         }
         if after != before {
-            replace(&self.0.path, &after).map_err(|why| self.io("written", why))?;
+            replace(&self.0.path, after.as_bytes()).map_err(|why| self.io("written", why))?;
         }
         Ok((before, after))
     }

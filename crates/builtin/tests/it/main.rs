@@ -19,3 +19,4 @@ mod subagents;
 mod summarizer;
 mod support;
 mod todo;
+mod trajectory;
