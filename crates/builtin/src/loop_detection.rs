@@ -6,10 +6,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 use turnwright_control::ControlError;
-use turnwright_core::{Message, Origin, Role, StateKey, ToolCall, ToolResult, TurnContext};
+use turnwright_core::{CallId, ErrorKind, Message, Origin, Role, StateKey, ToolCall, ToolResult, TurnContext};
 use turnwright_hook::{HookError, point::BeforeIteration};
 
-use crate::remind;
+use crate::{overflow, remind};
 
 /// How many rounds a repetition may be long: A, A, …; A, B, A, B, …; A, B, C, A, ….
 const LONGEST_PERIOD: usize = 3;
@@ -23,8 +23,11 @@ static EPISODE: StateKey<Episode> = StateKey::new("turnwright.builtin/loop_episo
 /// BEFORE_ITERATION, name `loop_detection`. A *round* is the calls of one answer: their names and arguments, in whatever
 /// order, and what they came to. A round whose results changed is progress. When the last rounds since the user spoke are
 /// [`window`](LoopDetection::window) equal ones, or a pattern of two or three rounds that repeats for as long, the model gets a
-/// reminder; when that changes nothing at [`observation`](LoopDetection::observation) further looks, the turn ends as
+/// reminder; when it is still so after [`observation`](LoopDetection::observation) further rounds, the turn ends as
 /// `loop_detected`, with words for the user. By default that is: a reminder after 10 rounds, and the end in place of the 13th.
+///
+/// A result is what the model sees of it, images included; how long a tool ran before it was stopped, and by which id the whole of
+/// a cut result is read, are no change. An answer without calls is no round.
 ///
 /// Reminders and messages of others do not count as the user's, and interrupt nothing.
 #[derive(Debug, Clone)]
@@ -43,8 +46,11 @@ impl Default for LoopDetection {
 struct Episode {
     /// What repeats.
     of: String,
-    /// Looks since the reminder.
+    /// Rounds since the reminder.
     checks: u32,
+    /// The first call of the latest of them.
+    #[serde(default)]
+    last: Option<CallId>,
 }
 
 /// What repeats, and for how long.
@@ -53,6 +59,8 @@ struct Repetition {
     /// Rounds, counted up to a cap.
     rounds: usize,
     period: usize,
+    /// The first call of the latest round.
+    last: Option<CallId>,
     /// The calls of the pattern, for people and models.
     shown: String,
 }
@@ -68,11 +76,11 @@ impl LoopDetection {
         self
     }
 
-    /// At how many looks after the reminder it must still be there before the turn ends. 2 by default; 0 ends the turn at the
-    /// first look after the reminder.
+    /// For how many rounds after the reminder it must go on before the turn ends. 2 by default; 0 is as 1, since the reminder is
+    /// read with the next round.
     #[must_use]
-    pub fn observation(mut self, looks: u32) -> Self {
-        self.observation = looks;
+    pub fn observation(mut self, rounds: u32) -> Self {
+        self.observation = rounds;
         self
     }
 
@@ -88,7 +96,8 @@ impl LoopDetection {
                 // Wherever in the pattern the turn stands, it is the same one.
                 ids.sort_unstable();
                 let shown: Vec<_> = rounds[..period].iter().rev().map(|round| round.shown.as_str()).collect();
-                Repetition { of: ids.join("+"), rounds: length, period, shown: shown.join("; then ") }
+                let last = rounds.first().and_then(|round| round.first.clone());
+                Repetition { of: ids.join("+"), rounds: length, period, last, shown: shown.join("; then ") }
             })
         })
     }
@@ -101,9 +110,9 @@ impl BeforeIteration for LoopDetection {
             return Ok(());
         };
         let before = ctx.state().get(&EPISODE)?.filter(|episode| episode.of == found.of);
-        let Repetition { of, rounds, period, shown } = found;
+        let Repetition { of, rounds, period, last, shown } = found;
         let Some(before) = before else {
-            ctx.state().set(&EPISODE, Episode { of, checks: 0 });
+            ctx.state().set(&EPISODE, Episode { of, checks: 0, last });
             let pattern = if period == 1 { String::new() } else { format!(" (a pattern of {period})") };
             let words = format!(
                 "The last {rounds} rounds{pattern} made the same calls and got the same results: {shown}. Calling again will \
@@ -111,9 +120,13 @@ impl BeforeIteration for LoopDetection {
             );
             return Ok(remind(ctx, "loop_detection", words)?);
         };
+        // An answer in words, or a continuation, is no round: whoever stopped calling is not at it any more.
+        if before.last == last {
+            return Ok(());
+        }
         let checks = before.checks + 1;
         if checks < self.observation {
-            ctx.state().set(&EPISODE, Episode { of, checks });
+            ctx.state().set(&EPISODE, Episode { of, checks, last });
             return Ok(());
         }
         let control = ControlError::loop_detected(format!("{rounds} rounds of the same calls: {shown}"));
@@ -126,6 +139,7 @@ impl BeforeIteration for LoopDetection {
 /// The calls of one answer.
 struct Round {
     id: String,
+    first: Option<CallId>,
     shown: String,
 }
 
@@ -158,9 +172,7 @@ fn round(calls: &[&ToolCall], results: &BTreeMap<&str, &ToolResult>) -> Round {
         .iter()
         .map(|call| {
             let shown = format!("{}({})", call.name, canonical(&call.arguments));
-            let result = results.get(call.id.as_str());
-            let came_to = result.map(|r| format!("{}\u{0}{}", r.is_error(), r.content)).unwrap_or_default();
-            (shown, came_to)
+            (shown, results.get(call.id.as_str()).map(|result| came_to(result)).unwrap_or_default())
         })
         .collect();
     parts.sort_unstable();
@@ -173,7 +185,18 @@ fn round(calls: &[&ToolCall], results: &BTreeMap<&str, &ToolResult>) -> Round {
     }
     let id = hasher.finalize().iter().take(16).map(|byte| format!("{byte:02x}")).collect();
     let shown: Vec<_> = parts.into_iter().map(|(call, _)| call).collect();
-    Round { id, shown: cut(shown.join(", ")) }
+    Round { id, first: calls.first().map(|call| call.id.clone()), shown: cut(shown.join(", ")) }
+}
+
+/// What the model sees of a result, without what is another each time although nothing changed.
+fn came_to(result: &ToolResult) -> String {
+    let content = match &result.error {
+        // The content says how long it took, to the hundredth of a second.
+        Some(error) if error.kind == ErrorKind::ToolTimeout => error.message.clone(),
+        _ => result.content.replace(&overflow::how_to_read(result.call_id()), ""),
+    };
+    let images: String = result.images.iter().map(|image| format!("\u{0}{}", image.uri)).collect();
+    format!("{}\u{0}{content}{images}", result.is_error())
 }
 
 /// Arguments with their keys sorted; what is no JSON stays as it is, and none are `{}`.

@@ -176,13 +176,18 @@ impl Overflow for OverflowFiles {
             };
             let (session, content) = (self.session(ctx.session()), result.content.clone());
             io_blocking(move || write(&session, &entry, &content)).await.map_err(|e| e.to_string())?;
-            Ok(format!("{READ_OVERFLOW} with call {:?} reads it", result.call_id().as_str()))
+            Ok(how_to_read(result.call_id()))
         })
     }
 
     fn is_reader(&self, tool: &str) -> bool {
         tool == READ_OVERFLOW
     }
+}
+
+/// What the model is told where a result was cut: another text for each call.
+pub(crate) fn how_to_read(call: &CallId) -> String {
+    format!("{READ_OVERFLOW} with call {:?} reads it", call.as_str())
 }
 
 /// A name for a folder that no other id has, and that leads nowhere else.

@@ -1,8 +1,22 @@
 //! Turns that repeat themselves.
 
-use turnwright_builtin::LoopDetection;
-use turnwright_core::{Outcome, StopReason};
-use turnwright_react_runtime::machine::Limits;
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering::SeqCst},
+    },
+    time::Duration,
+};
+
+use serde_json::Value;
+use turnwright_builtin::{LengthGuard, LoopDetection, OverflowFiles};
+use turnwright_core::{ImageRef, Outcome, StopReason, ToolCall, ToolResult, TurnContext};
+use turnwright_interceptor::{Around, Exit, Next, builtin::ToolTimeout, interceptor, scope};
+use turnwright_llm_stream::FinishReason;
+use turnwright_react_runtime::{
+    machine::Limits,
+    tool::{ToolContext, ToolOutput, tool},
+};
 use turnwright_testkit::Reply;
 
 use crate::support::{agent, ask, calls, other, reminders, same};
@@ -48,7 +62,7 @@ async fn a_turn_that_listens_to_the_reminder_goes_on() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pattern_of_two_and_of_three_is_a_loop_too() {
+async fn fault_j4_a_pattern_of_two_and_of_three_is_a_loop_too() {
     let tools = ["look", "list", "walk"];
     for period in [2, 3] {
         let script = (0..40).map(|n| calls(tools[n % period], "{}"));
@@ -110,4 +124,80 @@ async fn a_long_call_is_cut_in_the_reminder_and_compared_whole() {
     assert_eq!(result.content, "done", "they differ behind the part that is shown");
     let (_, session) = turn(LoopDetection::default(), (0..30).map(|_| calls("look", &long(0)))).await;
     assert!(reminders(&session)[0].chars().count() < 900);
+}
+
+/// Ten times `look`, and as many answers that the output limit cut.
+fn looks_and_words() -> Vec<Reply> {
+    let cut = || Reply::new().text("nothing is there").finish_with(FinishReason::Length);
+    (0..10).map(|_| calls("look", "{}")).chain((0..5).map(|_| cut())).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn fault_who_stops_calling_is_no_loop_however_often_the_turn_is_gone_on_with() {
+    let limits = Limits { iterations: 50, ..Limits::default() };
+    for observation in [0, 1, 2] {
+        let script: Vec<_> = looks_and_words().into_iter().chain([Reply::new().text("done").finish()]).collect();
+        let hook = LoopDetection::default().observation(observation);
+        let builder = agent(script).limits(limits).tool(same("look")).hook(hook).hook(LengthGuard::default());
+        let session = builder.build().unwrap().new_session();
+        assert_eq!(ask(&session).await.content, "done", "{observation}");
+        let told = reminders(&session);
+        assert_eq!(told.iter().filter(|text| text.contains("The last 10 rounds")).count(), 1, "{told:#?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn fault_a_changed_image_is_progress() {
+    for is_changed in [true, false] {
+        let n = AtomicU32::new(0);
+        let screen = tool("screen", "", move |_: ToolContext, _: Value| {
+            let n = if is_changed { n.fetch_add(1, SeqCst) } else { 0 };
+            let image = ImageRef { uri: format!("shots/{n}.png"), media_type: None };
+            async move { Ok(ToolOutput { content: "taken".into(), images: vec![image] }) }
+        });
+        let script = (0..30).map(|_| calls("screen", "{}")).chain([Reply::new().text("done").finish()]);
+        let limits = Limits { iterations: 50, ..Limits::default() };
+        let session = agent(script).limits(limits).tool(screen).hook(LoopDetection::default()).build().unwrap();
+        let result = ask(&session.new_session()).await;
+        let expected = if is_changed { StopReason::Completed } else { StopReason::LoopDetected };
+        assert_eq!(result.stop_reason, expected);
+    }
+}
+
+#[tokio::test]
+async fn fault_a_result_that_is_kept_in_a_file_each_time_is_no_progress() {
+    let folder = tempfile::tempdir().unwrap();
+    let dump = tool("dump", "", async |_: ToolContext, _: Value| Ok("x".repeat(60_000)));
+    let limits = Limits { iterations: 50, ..Limits::default() };
+    let builder = agent((0..30).map(|_| calls("dump", "{}"))).limits(limits).tool(dump);
+    let builder = builder.tool_result_overflow(Arc::new(OverflowFiles::below(folder.path())));
+    let session = builder.hook(LoopDetection::default()).build().unwrap().new_session();
+    let result = ask(&session).await;
+    assert_eq!((result.stop_reason, asked(&session)), (StopReason::LoopDetected, 12));
+}
+
+/// Stops each call, a little later than the one before.
+struct Late(AtomicU32);
+
+impl Around<scope::ToolCall> for Late {
+    async fn around(
+        &self,
+        _: &TurnContext,
+        call: ToolCall,
+        _: Next<'_, scope::ToolCall>,
+    ) -> Result<ToolResult, Exit> {
+        let late = Duration::from_millis(10) * self.0.fetch_add(1, SeqCst);
+        let limit = Duration::from_secs(30);
+        Ok(ToolTimeout::idle_result(&call, limit, limit + late))
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn fault_a_tool_that_is_stopped_each_time_a_little_later_is_no_progress() {
+    let limits = Limits { iterations: 50, ..Limits::default() };
+    let builder = agent((0..30).map(|_| calls("look", "{}"))).limits(limits).tool(same("look"));
+    let builder = builder.interceptor(interceptor!(Late(AtomicU32::new(0)))).hook(LoopDetection::default());
+    let session = builder.build().unwrap().new_session();
+    let result = ask(&session).await;
+    assert_eq!((result.stop_reason, asked(&session)), (StopReason::LoopDetected, 12));
 }
