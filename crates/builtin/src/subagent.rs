@@ -116,6 +116,7 @@ pub struct SubagentsBuilder {
 
 /// What the tool, the hooks and [`Subagents`] share.
 pub(crate) struct Crew {
+    store: Arc<dyn SessionStore>,
     mailbox: Arc<dyn Mailbox>,
     chars: usize,
     /// Filled once the parent is built, whose layers they inherit.
@@ -207,8 +208,8 @@ impl SubagentsBuilder {
         }
         let names: Vec<_> =
             self.agents.iter().map(|(what_for, agent)| (agent.name().to_owned(), what_for.clone())).collect();
-        let crew =
-            Arc::new(Crew { mailbox: self.mailbox.clone(), chars: self.chars, agents: OnceLock::new() });
+        let (store, mailbox) = (self.store.clone(), self.mailbox.clone());
+        let crew = Arc::new(Crew { store, mailbox, chars: self.chars, agents: OnceLock::new() });
         let tool = TaskTool { crew: crew.clone(), agents: names, detach: self.detach };
         let failed = |agent: &str| {
             let agent = agent.to_owned();
