@@ -212,7 +212,7 @@ async fn words_before_a_call_that_the_provider_threw_away_are_no_whole_answer() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn broken_arguments_and_unknown_tools_go_back_to_the_model_and_never_run() {
+async fn fault_e17_j2_broken_arguments_and_unknown_tools_go_back_to_the_model_and_never_run() {
     let batch =
         Reply::new().call("1", "echo", r#"{"a":"#).call("2", "nope", "{}").call("3", "echo", "").finish();
     let agent = agent([batch, Reply::new().text("ok").finish()]).tool(echo()).build().unwrap();
@@ -245,6 +245,16 @@ async fn fault_e28_an_empty_answer_is_asked_for_once_more_and_then_is_a_failure(
     let ran = run(&agent_of(&model).build().unwrap(), "hi").await;
     assert_eq!(ran.result().error.as_ref().unwrap().kind, ErrorKind::EmptyResponse);
     assert_eq!(model.calls(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn fault_j10_an_empty_answer_is_not_filled_with_what_was_said_before() {
+    let earlier = Reply::new().text("Let me look.").call("c", "echo", "{}").finish();
+    let replies = [Reply::new().text("of another turn").finish(), earlier, Reply::new().finish(), Reply::new().finish()];
+    let session = agent(replies).tool(echo()).build().unwrap().new_session();
+    session.start("hi").unwrap().result().await.unwrap();
+    let result = session.start("and now?").unwrap().result().await.unwrap();
+    assert_eq!((result.content.as_str(), result.stop_reason), ("", StopReason::Error));
 }
 
 #[tokio::test(start_paused = true)]

@@ -345,3 +345,26 @@ async fn an_outcome_hook_never_sees_a_suspension_and_sees_a_crash_as_an_end() {
     }
     assert_eq!(log.take(), ["ended", "failed"]);
 }
+
+struct DropsBadly;
+struct Bomb;
+impl Drop for Bomb {
+    fn drop(&mut self) {
+        panic!("on the way out");
+    }
+}
+impl BeforeTurn for DropsBadly {
+    async fn before_turn(&self, _: &TurnContext) -> Result<(), HookError> {
+        let _bomb = Bomb;
+        std::future::pending().await
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn fault_r4_68_a_hook_that_panics_when_its_time_is_up_harms_nobody() {
+    let (log, notes) = (Log::default(), Notes::default());
+    let limit = Duration::from_secs(1);
+    let runner = HookRunner::new([hook!(DropsBadly).timeout(limit), hook!(Named("later", log.clone()))]);
+    runner.before_turn(&ctx(), Dispatch::new().log(&notes)).await.unwrap();
+    assert_eq!((notes.kinds(), log.take()), (vec![HookFailureKind::Timeout(limit)], vec!["later"]));
+}
