@@ -6,7 +6,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 use turnwright_control::ControlError;
-use turnwright_core::{CallId, ErrorKind, Message, Origin, Role, StateKey, ToolCall, ToolResult, TurnContext};
+use turnwright_core::{
+    CallId, ErrorKind, Message, Origin, Role, StateKey, ToolCall, ToolResult, TurnContext,
+};
 use turnwright_hook::{HookError, point::BeforeIteration};
 
 use crate::{overflow, remind};

@@ -214,7 +214,8 @@ impl Run<'_> {
                     && let (true, Some(reason)) = (end.terminal, end.stop_reason)
                 {
                     let mut result = AgentResult::new(end.content, reason);
-                    result.error = end.error.map(|error| ErrorInfo::new(ErrorKind::ToolFailed, error.message));
+                    result.error =
+                        end.error.map(|error| ErrorInfo::new(ErrorKind::ToolFailed, error.message));
                     result.cancelled_by = end.cancelled_by;
                     ended = Some(result);
                 }

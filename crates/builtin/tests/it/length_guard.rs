@@ -53,8 +53,11 @@ async fn an_empty_answer_is_asked_for_again() {
 
 #[tokio::test(start_paused = true)]
 async fn an_answer_that_is_empty_for_ever_ends_after_ten_nudges_with_an_error_that_says_so() {
-    let session =
-        agent((0..60).map(|_| Reply::new().finish())).hook(LengthGuard::default()).build().unwrap().new_session();
+    let session = agent((0..60).map(|_| Reply::new().finish()))
+        .hook(LengthGuard::default())
+        .build()
+        .unwrap()
+        .new_session();
     let result = ask(&session).await;
     let error = result.error.unwrap();
     assert_eq!((result.stop_reason, error.kind), (StopReason::Error, ErrorKind::EmptyResponse));

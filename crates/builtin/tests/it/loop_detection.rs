@@ -136,7 +136,8 @@ fn looks_and_words() -> Vec<Reply> {
 async fn fault_who_stops_calling_is_no_loop_however_often_the_turn_is_gone_on_with() {
     let limits = Limits { iterations: 50, ..Limits::default() };
     for observation in [0, 1, 2] {
-        let script: Vec<_> = looks_and_words().into_iter().chain([Reply::new().text("done").finish()]).collect();
+        let script: Vec<_> =
+            looks_and_words().into_iter().chain([Reply::new().text("done").finish()]).collect();
         let hook = LoopDetection::default().observation(observation);
         let builder = agent(script).limits(limits).tool(same("look")).hook(hook).hook(LengthGuard::default());
         let session = builder.build().unwrap().new_session();
@@ -157,7 +158,8 @@ async fn fault_a_changed_image_is_progress() {
         });
         let script = (0..30).map(|_| calls("screen", "{}")).chain([Reply::new().text("done").finish()]);
         let limits = Limits { iterations: 50, ..Limits::default() };
-        let session = agent(script).limits(limits).tool(screen).hook(LoopDetection::default()).build().unwrap();
+        let session =
+            agent(script).limits(limits).tool(screen).hook(LoopDetection::default()).build().unwrap();
         let result = ask(&session.new_session()).await;
         let expected = if is_changed { StopReason::Completed } else { StopReason::LoopDetected };
         assert_eq!(result.stop_reason, expected);

@@ -197,7 +197,8 @@ fn fault_an_end_that_was_stored_and_not_reported_is_told_as_what_it_was() {
             session.start("go").unwrap().result().await.unwrap();
             head(&results(&session)[0].content, "invocation").to_owned()
         });
-        let calls = ScriptedModel::new([task("b", &format!(r#","invocation":"{invocation}""#)), says("done")]);
+        let calls =
+            ScriptedModel::new([task("b", &format!(r#","invocation":"{invocation}""#)), says("done")]);
         let dying = runtime();
         let slow = Arc::new(Slow(world.mailbox.clone()));
         dying.block_on(async {

@@ -203,7 +203,11 @@ async fn calls_that_go_on_with_one_invocation_at_once_wait_for_each_other() {
     let reports: Vec<_> = results(&session).drain(1..).map(|result| result.content).collect();
     assert!(reports.iter().all(|report| head(report, "status") == "completed"), "{reports:#?}");
     for text in ["one", "two", "three"] {
-        assert_eq!(reports.iter().filter(|report| report.contains(&format!("\n{text}\n"))).count(), 1, "{reports:#?}");
+        assert_eq!(
+            reports.iter().filter(|report| report.contains(&format!("\n{text}\n"))).count(),
+            1,
+            "{reports:#?}"
+        );
     }
     assert_eq!(subagents.agent("reader").unwrap().open_sessions(), 0);
 }
