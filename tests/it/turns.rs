@@ -213,7 +213,7 @@ async fn words_before_a_call_that_the_provider_threw_away_are_no_whole_answer() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn broken_arguments_and_unknown_tools_go_back_to_the_model_and_never_run() {
+async fn fault_e17_j2_broken_arguments_and_unknown_tools_go_back_to_the_model_and_never_run() {
     let batch =
         Reply::new().call("1", "echo", r#"{"a":"#).call("2", "nope", "{}").call("3", "echo", "").finish();
     let agent = agent([batch, Reply::new().text("ok").finish()]).tool(echo()).build().unwrap();
@@ -246,6 +246,36 @@ async fn fault_e28_an_empty_answer_is_asked_for_once_more_and_then_is_a_failure(
     let ran = run(&agent_of(&model).build().unwrap(), "hi").await;
     assert_eq!(ran.result().error.as_ref().unwrap().kind, ErrorKind::EmptyResponse);
     assert_eq!(model.calls(), 2);
+}
+
+/// The words before a call are no answer: a turn that fails tells them as what was shown.
+#[tokio::test(start_paused = true)]
+async fn fault_j10_the_answer_is_the_last_response_and_an_empty_one_is_not_filled_with_earlier_words() {
+    let earlier = || Reply::new().text("Let me look.").call("c", "echo", "{}").finish();
+    let replies = [
+        Reply::new().text("of another turn").finish(),
+        earlier(),
+        Reply::new().text("It is green.").finish(),
+        earlier(),
+        Reply::new().finish(),
+        Reply::new().finish(),
+        Reply::new().finish(),
+        Reply::new().finish(),
+    ];
+    let session = agent(replies).tool(echo()).build().unwrap().new_session();
+    let mut ended = Vec::new();
+    for _ in 0..4 {
+        let result = session.start("hi").unwrap().result().await.unwrap();
+        ended.push((result.content, result.stop_reason, result.error.map(|error| error.kind)));
+    }
+    let empty = Some(ErrorKind::EmptyResponse);
+    let expected = [
+        ("of another turn", StopReason::Completed, None),
+        ("It is green.", StopReason::Completed, None),
+        ("Let me look.", StopReason::Error, empty),
+        ("", StopReason::Error, empty),
+    ];
+    assert_eq!(ended, expected.map(|(content, reason, error)| (content.to_owned(), reason, error)));
 }
 
 #[tokio::test(start_paused = true)]

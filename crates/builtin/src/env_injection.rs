@@ -8,9 +8,11 @@ pub const ENV_PREFIX: &str = "TURNWRIGHT_CTX_";
 
 /// What it tells in any case, in the order in which it is read off a turn.
 const OWN: [&str; 5] = ["SESSION", "RUN", "TURN", "LEG", "AGENT"];
+/// What it tells of a turn that another agent's call began: the session of that.
+const PARENT: &str = "PARENT";
 
-/// Tells the child processes of a turn where they belong: `TURNWRIGHT_CTX_SESSION`, `_RUN`, `_TURN`, `_LEG` and `_AGENT`, and
-/// what [`with`](EnvInjection::with) adds.
+/// Tells the child processes of a turn where they belong: `TURNWRIGHT_CTX_SESSION`, `_RUN`, `_TURN`, `_LEG` and `_AGENT`;
+/// of a turn that another agent's call began, `_PARENT`, the session of that; and what [`with`](EnvInjection::with) adds.
 ///
 /// BEFORE_GRAPH, name `env_injection`. It writes [`CHILD_ENV`] in the turn's state, which tools that start processes hand on;
 /// the environment of the process itself is not touched. Each leg writes it anew.
@@ -28,7 +30,7 @@ impl EnvInjection {
     pub fn with(mut self, name: &str, value: impl Into<String>) -> Result<Self, InvalidVariable> {
         let value = value.into();
         let is_name = |c: char| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_';
-        if OWN.contains(&name) {
+        if OWN.contains(&name) || name == PARENT {
             return Err(InvalidVariable::Own(name.into()));
         }
         if name.is_empty() || !name.chars().all(is_name) || value.contains('\0') {
@@ -47,7 +49,7 @@ pub enum InvalidVariable {
     #[error("{0:?} is no variable: names have A-Z, 0-9 and _, and values no null character")]
     Malformed(String),
     /// The hook writes it itself.
-    #[error("{0:?} is written by the hook itself: it writes {own}", own = OWN.join(", "))]
+    #[error("{0:?} is written by the hook itself: it writes {own}, {PARENT}", own = OWN.join(", "))]
     Own(String),
 }
 
@@ -61,7 +63,8 @@ impl BeforeGraph for EnvInjection {
             ctx.agent().to_owned(),
         ];
         let own = OWN.into_iter().map(str::to_owned).zip(own);
-        let all: Vec<_> = own.chain(self.more.iter().cloned()).collect();
+        let parent = ctx.parent().map(|parent| (PARENT.to_owned(), parent.session.to_string()));
+        let all: Vec<_> = own.chain(parent).chain(self.more.iter().cloned()).collect();
         ctx.state().update(&CHILD_ENV, |before| {
             let mut map = before.cloned().unwrap_or_default();
             map.extend(all.iter().map(|(name, value)| (format!("{ENV_PREFIX}{name}"), value.clone())));

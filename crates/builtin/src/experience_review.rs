@@ -7,7 +7,7 @@ use tokio::task::AbortHandle;
 use turnwright_core::{AgentResult, Message, Outcome, Role, TurnContext};
 use turnwright_hook::{HookError, HookSpec, hook, point::AfterGraph};
 use turnwright_llm_stream::ModelHandle;
-use turnwright_react_runtime::{Agent, BuildError};
+use turnwright_react_runtime::{Agent, AgentBuilder, BuildError};
 
 use crate::{
     experience::{ExperienceFiles, WRITE_EXPERIENCE},
@@ -56,13 +56,22 @@ impl ExperienceReview {
     /// Turns after a writing in which twice as many are wanted.
     pub const COOLDOWN: usize = 3;
 
-    /// By this model, which writes there.
+    /// By this model, which writes there. None of the turn's layers stands around it.
     ///
     /// # Errors
     /// None that is known: an agent with these tools can be built.
     pub fn new(files: ExperienceFiles, model: ModelHandle) -> Result<Self, BuildError> {
+        Self::by_agent(files, Agent::builder("experience_review", model))
+    }
+
+    /// By this agent, which writes there: for those that need layers of their own, such as one that redacts or repeats. What it is
+    /// to do, the tools it does it with, and the five minutes it has are set here.
+    ///
+    /// # Errors
+    /// Why it cannot be built, such as a tool of the same name.
+    pub fn by_agent(files: ExperienceFiles, reviewer: AgentBuilder) -> Result<Self, BuildError> {
         let (write, read) = files.tools();
-        let reviewer = Agent::builder("experience_review", model).instructions(INSTRUCTIONS);
+        let reviewer = reviewer.instructions(INSTRUCTIONS);
         let reviewer = reviewer.tool(write).tool(read).deadline(PATIENCE).build()?;
         let (min_messages, cooldown) = (Self::MIN_MESSAGES, Self::COOLDOWN);
         Ok(Self(Arc::new(Inner { files, reviewer, min_messages, cooldown, under_way: Mutex::default() })))

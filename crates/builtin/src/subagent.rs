@@ -96,7 +96,8 @@ pub enum SubagentError {
 ///   [`turnwright_react_runtime::tool::ToolError::asks`]. A detached one has nobody to ask through: its parent is told by
 ///   mail, and a call that goes on with the invocation asks.
 /// - **After a crash** the parent's turn is resumed, the call is made again, and finds its subagent where it was. A
-///   detached one goes on when a call goes on with its invocation.
+///   detached one goes on when a call goes on with its invocation. One whose process went away after its end was stored, and
+///   before its report was, does not report.
 ///
 /// The tool limit of the parent (`AgentBuilder::tool_timeout`) is one of its calls of `task` too: a call that reaches it drops
 /// its subagent, which is reported as cancelled.
@@ -116,6 +117,7 @@ pub struct SubagentsBuilder {
 
 /// What the tool, the hooks and [`Subagents`] share.
 pub(crate) struct Crew {
+    store: Arc<dyn SessionStore>,
     mailbox: Arc<dyn Mailbox>,
     chars: usize,
     /// Filled once the parent is built, whose layers they inherit.
@@ -194,7 +196,8 @@ impl SubagentsBuilder {
     }
 
     /// Builds the parent, with the tool and the hooks it needs, and its subagents. An [`InboxFlush`]
-    /// is among them, unless the parent has a hook of that name already.
+    /// is among them, unless the parent has a hook of that name already; that one must be of the same mailbox, or reports from
+    /// the background reach nobody.
     ///
     /// # Errors
     /// [`SubagentError`] naming the agent and what is wrong with it.
@@ -207,8 +210,8 @@ impl SubagentsBuilder {
         }
         let names: Vec<_> =
             self.agents.iter().map(|(what_for, agent)| (agent.name().to_owned(), what_for.clone())).collect();
-        let crew =
-            Arc::new(Crew { mailbox: self.mailbox.clone(), chars: self.chars, agents: OnceLock::new() });
+        let (store, mailbox) = (self.store.clone(), self.mailbox.clone());
+        let crew = Arc::new(Crew { store, mailbox, chars: self.chars, agents: OnceLock::new() });
         let tool = TaskTool { crew: crew.clone(), agents: names, detach: self.detach };
         let failed = |agent: &str| {
             let agent = agent.to_owned();

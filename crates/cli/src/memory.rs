@@ -137,7 +137,9 @@ fn remembers(
     if let (Some(experiences), Some(messages)) = (experiences, config.count(REVIEW))
         && purpose != Purpose::Turn
     {
-        let review = ExperienceReview::new(experiences, models.0.clone());
+        let reviewer =
+            agent::with_fallbacks(Agent::builder("experience_review", models.0.clone()), models.1.clone());
+        let review = ExperienceReview::by_agent(experiences, agent::layers(reviewer, config));
         let review = review.map_err(|e| config.refuse(REVIEW, &e.to_string()))?;
         agent = agent.hook(review.min_messages(messages as usize));
     }

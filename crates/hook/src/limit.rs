@@ -21,7 +21,7 @@ pub(crate) enum Limited<T> {
 pin_project! {
     /// Polls once, and arms a timer only if that was not enough. A limit of zero means: polled once.
     pub(crate) struct Limit<F> {
-        #[pin] inner: F,
+        #[pin] inner: Option<F>,
         limit: Duration,
         #[pin] timer: Option<Sleep>,
     }
@@ -29,7 +29,7 @@ pin_project! {
 
 impl<F> Limit<F> {
     pub(crate) fn new(inner: F, limit: Duration) -> Self {
-        Self { inner, limit, timer: None }
+        Self { inner: Some(inner), limit, timer: None }
     }
 }
 
@@ -37,20 +37,25 @@ impl<F: Future> Future for Limit<F> {
     type Output = Limited<F::Output>;
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let mut this = self.project();
-        match catch_unwind(AssertUnwindSafe(|| this.inner.as_mut().poll(cx))) {
-            Ok(Poll::Ready(out)) => return Poll::Ready(Limited::Done(out)),
-            Err(panic) => return Poll::Ready(Limited::Panicked(panic_text(&*panic).to_owned())),
-            Ok(Poll::Pending) => {}
-        }
-        if this.limit.is_zero() {
-            return Poll::Ready(Limited::TimedOut);
-        }
-        if this.timer.is_none() {
-            this.timer.set(Some(tokio::time::sleep(*this.limit)));
-        }
-        match this.timer.as_mut().as_pin_mut().map(|timer| timer.poll(cx)) {
-            Some(Poll::Ready(())) => Poll::Ready(Limited::TimedOut),
-            _ => Poll::Pending,
-        }
+        let Some(inner) = this.inner.as_mut().as_pin_mut() else { return Poll::Pending };
+        let ended = match catch_unwind(AssertUnwindSafe(|| inner.poll(cx))) {
+            Ok(Poll::Ready(out)) => Limited::Done(out),
+            Err(panic) => Limited::Panicked(panic_text(&*panic).to_owned()),
+            Ok(Poll::Pending) => {
+                if !this.limit.is_zero() {
+                    if this.timer.is_none() {
+                        this.timer.set(Some(tokio::time::sleep(*this.limit)));
+                    }
+                    let timer = this.timer.as_mut().as_pin_mut();
+                    if timer.is_some_and(|timer| timer.poll(cx).is_pending()) {
+                        return Poll::Pending;
+                    }
+                }
+                Limited::TimedOut
+            }
+        };
+        // What it says on its way out changes nothing: how it ended is known.
+        let _ = catch_unwind(AssertUnwindSafe(|| this.inner.set(None)));
+        Poll::Ready(ended)
     }
 }

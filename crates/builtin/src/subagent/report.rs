@@ -7,6 +7,9 @@ use turnwright_core::{AgentResult, Outcome};
 /// Elements of models that think aloud in their answers.
 const THOUGHTS: [&str; 4] = ["think", "thinking", "reasoning", "reflection"];
 
+/// Characters of a line of the head: with the text, in whatever script, it must fit into mail.
+const LINE: usize = 1_000;
+
 /// How a subagent's turn ended, in one word. An answer without words is no success.
 pub(crate) fn status(result: &AgentResult) -> &'static str {
     match result.outcome() {
@@ -64,7 +67,7 @@ impl<'a> Report<'a> {
         }
     }
 
-    /// The words: a head of one line each, the text in at most `chars` characters, and how to go on.
+    /// The words: a head of one line each, of at most `chars` and 1,000 characters, the text in at most `chars`, and how to go on.
     pub(crate) fn words(&self, chars: usize) -> String {
         let Self { agent, invocation, name, status, stop_reason, .. } = self;
         let mut words = format!(
@@ -73,7 +76,7 @@ impl<'a> Report<'a> {
         let mut line = |name: &str, value: &str| {
             // A head's line is a line, whatever an error has to say.
             let value = value.split_whitespace().collect::<Vec<_>>().join(" ");
-            let _ = writeln!(words, "{name}: {}", cut(&value, chars));
+            let _ = writeln!(words, "{name}: {}", cut(&value, chars.min(LINE)));
         };
         line("stop_reason", stop_reason);
         for issue in &self.issues {

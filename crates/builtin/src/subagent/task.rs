@@ -7,10 +7,11 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use turnwright_core::{
-    ApprovalRequest, Concurrency, ErrorInfo, ErrorKind, LegOutcome, Recovery, Role, ToolDefinition,
+    AgentResult, ApprovalRequest, Concurrency, ErrorInfo, ErrorKind, LegOutcome, Message, Origin, Recovery,
+    Role, StopReason, ToolDefinition,
 };
 use turnwright_react_runtime::{
-    Agent, DecideError, Input, OnDrop, Parent, Session, StartError, TurnEventKind, TurnHandle,
+    Agent, DecideError, Input, OnDrop, Parent, Session, StartError, TurnEventKind, TurnFinished, TurnHandle,
     tool::{IntoToolOutput, Tool, ToolContext, ToolError, ToolOutput, schema_of},
 };
 
@@ -38,6 +39,9 @@ pub(crate) struct Task {
 
 /// How often a call looks whether its turn is asked to stop, while its subagent says nothing.
 const LOOK: Duration = Duration::from_millis(250);
+
+/// Recorded events that are read at once.
+const EVENTS: usize = 500;
 
 impl Task {
     pub(crate) const NAME: &'static str = "task";
@@ -179,20 +183,60 @@ impl Run<'_> {
             }
         }
         // It ended in a process that is gone, or before this call was made again.
-        let messages = session.messages();
-        let answer = messages.iter().rfind(|m| m.role == Role::Assistant);
-        let text = answer.map(|message| message.text()).unwrap_or_default();
-        let otherwise = Report {
-            agent: &self.task.agent,
-            invocation,
-            name: &report,
-            status: if answer.is_some_and(|m| m.interrupted.is_none()) { "completed" } else { "failed" },
-            stop_reason: "unknown".into(),
-            issues: Vec::new(),
-            output: None,
-            text: &text,
+        let (result, is_known) = match self.recorded_end(&session).await? {
+            Some(result) => (result, true),
+            None => (self.guessed_end(&session), false),
         };
+        let text = without_thoughts(&result.content);
+        let mut otherwise = Report::of((&*self.task.agent, invocation, &*report), &result, &text);
+        if !is_known {
+            otherwise.stop_reason = "unknown".into();
+        }
         self.report(otherwise).await
+    }
+
+    /// How the turn of this request ended, as the store has it.
+    async fn recorded_end(&self, session: &Session) -> Result<Option<AgentResult>, ToolError> {
+        // Of an earlier turn the last end says nothing.
+        if Request::last(&session.messages()).as_ref() != Some(&self.request) {
+            return Ok(None);
+        }
+        let (mut ended, mut after) = (None, 0);
+        loop {
+            let page = self.crew.store.events(session.id(), after, EVENTS).await;
+            let page = page.map_err(|e| ToolError::info(e.into()))?;
+            let Some(last) = page.last() else { return Ok(ended) };
+            after = last.number;
+            for event in page {
+                let event = event.recorded.event;
+                if event.get("type").is_some_and(|kind| kind == "turn_finished")
+                    && let Ok(end) = serde_json::from_value::<TurnFinished>(event)
+                    && let (true, Some(reason)) = (end.terminal, end.stop_reason)
+                {
+                    let mut result = AgentResult::new(end.content, reason);
+                    result.error =
+                        end.error.map(|error| ErrorInfo::new(ErrorKind::ToolFailed, error.message));
+                    result.cancelled_by = end.cancelled_by;
+                    ended = Some(result);
+                }
+            }
+        }
+    }
+
+    /// What can be told of it by what was said after the request: not what others were answered before.
+    fn guessed_end(&self, session: &Session) -> AgentResult {
+        let (key, messages) = (self.request.key(), session.messages());
+        let turn = messages.iter().skip_while(|message| message.key.as_ref() != Some(&key)).skip(1);
+        let turn = turn.take_while(|m| m.role != Role::User || m.origin != Origin::Conversation);
+        let answer = turn.filter(|message| message.role == Role::Assistant).last();
+        let is_whole = |m: &Arc<Message>| m.interrupted.is_none() && m.tool_calls().next().is_none();
+        let text = answer.map(|message| message.text()).unwrap_or_default();
+        if answer.is_some_and(is_whole) {
+            return AgentResult::new(text, StopReason::Completed);
+        }
+        let mut result = AgentResult::new(text, StopReason::Error);
+        result.error = Some(ErrorInfo::new(ErrorKind::ToolFailed, "it ended, and how is not known"));
+        result
     }
 
     /// What was decided at the parent is decided at the subagent.

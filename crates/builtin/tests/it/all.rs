@@ -11,7 +11,7 @@ use turnwright_builtin::{
     todo_tools,
 };
 use turnwright_core::{Message, Origin, SessionId};
-use turnwright_hook::{HookSpec, hook};
+use turnwright_hook::{HookPoint, HookSpec, hook};
 use turnwright_llm_stream::FinishReason;
 use turnwright_react_runtime::{
     Agent,
@@ -157,6 +157,14 @@ after_tool_execution: runtime_context logging";
 finally_graph: inbox_flush";
     let trace = [begin, &round, &round, &round, &round, &last, &round, &last, over].join("\n");
     Ran { content: "done".into(), attempts: 2, written: written.map(str::to_owned).to_vec(), trace }
+}
+
+/// The others of a leg's end are those of subagents, which have a test beside them.
+#[test]
+fn every_hook_of_a_legs_end_is_known() {
+    let all = All::new();
+    let hear = all.hooks.iter().filter(|hook| hook.points().contains(&HookPoint::FinallyGraph));
+    assert_eq!(hear.map(HookSpec::hook_name).collect::<Vec<_>>(), ["inbox_flush"]);
 }
 
 #[tokio::test]

@@ -54,7 +54,9 @@ async fn child_processes_are_told_their_turn_and_the_process_itself_is_not() {
         "{said}"
     );
     assert!(std::env::vars().all(|(name, _)| !name.starts_with("TURNWRIGHT_CTX_")));
-    for (name, value) in [("", "a"), ("lower", "a"), ("A=B", "a"), ("A", "a\0b"), ("TURN", "another")] {
+    for (name, value) in
+        [("", "a"), ("lower", "a"), ("A=B", "a"), ("A", "a\0b"), ("TURN", "another"), ("PARENT", "another")]
+    {
         assert!(EnvInjection::default().with(name, value).is_err(), "{name:?}");
     }
 }

@@ -18,4 +18,8 @@ async fn the_model_is_told_the_time_once_a_turn() {
     assert_eq!(told.len(), 2);
     assert!(told[0].contains("(Europe/Berlin), "), "{}", told[0]);
     assert!(told[0].starts_with("<system-reminder>\nIt is 20"), "{}", told[0]);
+    let line = told[0].lines().nth(1).unwrap();
+    let (time, weekday) = line.trim_start_matches("It is ").split_once(" (Europe/Berlin), ").unwrap();
+    let time: jiff::civil::DateTime = time.parse().unwrap();
+    assert_eq!((format!("{}.", time.strftime("%A")), time.subsec_nanosecond()), (weekday.to_owned(), 0));
 }

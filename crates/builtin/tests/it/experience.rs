@@ -1,8 +1,10 @@
 //! What is learned of a conversation.
 
-use std::time::Duration;
+use std::{borrow::Cow, time::Duration};
 
 use turnwright_builtin::{ExperienceFiles, ExperienceReview, memory::ContextAssembly};
+use turnwright_interceptor::{builtin::Redact, interceptor};
+use turnwright_react_runtime::Agent;
 use turnwright_testkit::{Reply, ScriptedModel};
 
 use crate::support::{agent, ask, calls, reminders};
@@ -101,4 +103,56 @@ async fn a_review_that_hangs_is_over_after_five_minutes_and_makes_way_for_anothe
     tokio::time::resume();
     ask(&session).await;
     until(|| reviewer.calls() == 2).await;
+}
+
+#[tokio::test]
+async fn fault_what_the_model_must_not_see_the_reviewer_does_not_see_either() {
+    fn words(text: &str) -> Cow<'_, str> {
+        match text.contains("hi") {
+            true => Cow::Owned(text.replace("hi", "[gone]")),
+            false => Cow::Borrowed(text),
+        }
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let reviewer = ScriptedModel::new([says("Nothing.")]);
+    let by = Agent::builder("reviewer", reviewer.handle())
+        .interceptor(interceptor!(Redact::new(words as fn(&str) -> Cow<'_, str>)));
+    let review =
+        ExperienceReview::by_agent(ExperienceFiles::below(folder.path()), by).unwrap().min_messages(1);
+    ask(&agent([says("one")]).hook(review.clone()).build().unwrap().new_session()).await;
+    until(|| reviewer.calls() == 1).await;
+    let read = reviewer.requests()[0].messages[0].text();
+    assert!(read.contains("PERSON: [gone]"), "{read}");
+}
+
+#[tokio::test]
+async fn unless_it_says_otherwise_it_looks_from_ten_messages_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let reviewer = ScriptedModel::new([says("Nothing.")]);
+    let review = ExperienceReview::new(ExperienceFiles::below(folder.path()), reviewer.handle()).unwrap();
+    let session = agent((0..5).map(|_| says("yes"))).hook(review.clone()).build().unwrap().new_session();
+    for _ in 0..4 {
+        ask(&session).await;
+    }
+    assert_eq!((review.is_busy(), reviewer.calls()), (false, 0), "8 messages");
+    ask(&session).await;
+    until(|| reviewer.calls() == 1).await;
+}
+
+#[tokio::test]
+async fn three_turns_after_one_was_written_it_looks_as_usual_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let files = ExperienceFiles::below(folder.path());
+    let reviewer = ScriptedModel::new([says("Nothing.")]);
+    let review = ExperienceReview::new(files.clone(), reviewer.handle()).unwrap().min_messages(11);
+    let (write, read) = files.tools();
+    let script = [calls("write_experience", LEARNED)].into_iter().chain((0..5).map(|_| says("yes")));
+    let session = agent(script).tool(write).tool(read).hook(review.clone()).build().unwrap().new_session();
+    // 4 messages, then 6, 8, 10.
+    for _ in 0..4 {
+        ask(&session).await;
+    }
+    assert_eq!((review.is_busy(), reviewer.calls()), (false, 0), "22 are wanted in the three turns after");
+    ask(&session).await;
+    until(|| reviewer.calls() == 1).await;
 }

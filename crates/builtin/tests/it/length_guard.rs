@@ -52,6 +52,31 @@ async fn an_empty_answer_is_asked_for_again() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_answer_that_is_empty_for_ever_ends_after_ten_nudges_with_an_error_that_says_so() {
+    let session = agent((0..60).map(|_| Reply::new().finish()))
+        .hook(LengthGuard::default())
+        .build()
+        .unwrap()
+        .new_session();
+    let result = ask(&session).await;
+    let error = result.error.unwrap();
+    assert_eq!((result.stop_reason, error.kind), (StopReason::Error, ErrorKind::EmptyResponse));
+    assert!(error.message.contains("11 times in a row"), "{}", error.message);
+    assert_eq!((result.attempts, reminders(&session).len()), (11, 10));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_whose_calls_are_cut_for_ever_ends_too() {
+    let cut = || Reply::new().call("c", "look", "{}").finish_with(FinishReason::Length);
+    let builder = agent((0..100).map(|_| cut())).tool(crate::support::same("look"));
+    let session = builder.hook(LengthGuard::default()).build().unwrap().new_session();
+    let result = ask(&session).await;
+    let error = result.error.unwrap();
+    assert_eq!((result.stop_reason, error.kind), (StopReason::Error, ErrorKind::LengthLimit), "{error:?}");
+    assert_eq!(reminders(&session).len(), 10);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_complete_answer_begins_the_count_anew_and_a_good_turn_is_left_alone() {
     let hook = LengthGuard::default().nudges(1);
     let script = [cut("a "), Reply::new().text("b").finish(), cut("c "), Reply::new().text("d").finish()];

@@ -149,7 +149,7 @@ pub(crate) const KEYS: &[Key] = &[
         "hooks.loop_detection.observation",
         Kind::Count,
         "2",
-        "looks after the reminder at which the loop must still be there before the turn ends",
+        "rounds after the reminder for which the loop must go on before the turn ends",
     ),
     key(
         "hooks.loop_detection.window",

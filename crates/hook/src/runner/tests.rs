@@ -345,3 +345,37 @@ async fn an_outcome_hook_never_sees_a_suspension_and_sees_a_crash_as_an_end() {
     }
     assert_eq!(log.take(), ["ended", "failed"]);
 }
+
+struct DropsBadly;
+struct Bomb;
+impl Drop for Bomb {
+    fn drop(&mut self) {
+        panic!("on the way out");
+    }
+}
+impl BeforeTurn for DropsBadly {
+    async fn before_turn(&self, _: &TurnContext) -> Result<(), HookError> {
+        let _bomb = Bomb;
+        std::future::pending().await
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn fault_r4_68_a_hook_that_panics_when_its_time_is_up_harms_nobody() {
+    let (log, notes) = (Log::default(), Notes::default());
+    let limit = Duration::from_secs(1);
+    let runner = HookRunner::new([hook!(DropsBadly).timeout(limit), hook!(Named("later", log.clone()))]);
+    runner.before_turn(&ctx(), Dispatch::new().log(&notes)).await.unwrap();
+    assert_eq!((notes.kinds(), log.take()), (vec![HookFailureKind::Timeout(limit)], vec!["later"]));
+}
+
+#[test]
+fn a_spec_has_priority_0_ten_seconds_and_logs_unless_it_says_otherwise() {
+    let of = |spec: HookSpec| {
+        let row = HookRunner::new([spec]).plan().remove(0);
+        (row.priority, row.timeout_ms, row.on_error)
+    };
+    assert_eq!(of(hook!(Named("a", Log::default()))), (0, 10_000, ErrorPolicy::Log));
+    let other = hook!(Named("a", Log::default())).priority(-3).timeout(Duration::from_millis(5));
+    assert_eq!(of(other.on_error(ErrorPolicy::Abort)), (-3, 5, ErrorPolicy::Abort));
+}

@@ -161,6 +161,10 @@ impl Mailbox for MemoryMailbox {
 
     fn watch(&self, session: &SessionId) -> Wakeup {
         let mut inner = self.inner.lock();
+        if !inner.watchers.contains_key(session) {
+            // Where no mail comes, nobody else tidies up.
+            inner.watchers.retain(|_, watcher| watcher.receiver_count() > 0);
+        }
         Wakeup::new(inner.watchers.entry(session.clone()).or_insert_with(|| watch::Sender::new(0)))
     }
 }
@@ -175,4 +179,20 @@ impl std::fmt::Debug for MemoryMailbox {
 
 fn ready<'a, T: Send + 'a>(done: T) -> BoxFuture<'a, T> {
     Box::pin(std::future::ready(done))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_is_kept_of_whom_nobody_watches_any_more() {
+        let mailbox = MemoryMailbox::new();
+        for n in 0..1000 {
+            drop(mailbox.watch(&SessionId::new(format!("s{n}")).unwrap()));
+        }
+        let kept = mailbox.watch(&SessionId::new("last").unwrap());
+        assert_eq!(mailbox.inner.lock().watchers.len(), 1);
+        drop(kept);
+    }
 }

@@ -1,13 +1,19 @@
 //! However a subagent's turn ends, its parent is told what it was.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use futures::StreamExt;
-use turnwright_core::{CancelCause, ErrorInfo, ErrorKind, Outcome, SessionId};
-use turnwright_react_runtime::{Session, TurnEventKind, machine::Limits};
-use turnwright_testkit::{Reply, check};
+use turnwright_builtin::Subagents;
+use turnwright_control::Wakeup;
+use turnwright_core::{BoxFuture, CancelCause, ErrorInfo, ErrorKind, Outcome, SessionId};
+use turnwright_react_runtime::{
+    Session, TurnEventKind,
+    machine::Limits,
+    mailbox::{Delivered, Mail, MailClaim, MailError, MailKind, Mailbox, MemoryMailbox, Posted},
+};
+use turnwright_testkit::{Reply, ScriptedModel, check};
 
-use super::{World, boss, head, open, reader, results, says, task};
+use super::{World, boss, head, open, reader, reader_of, results, says, task};
 
 fn looks(id: &str) -> Reply {
     Reply::new().call(id, "look", "{}").finish()
@@ -124,4 +130,113 @@ async fn subagents_are_shut_down_with_their_turns_saved() {
     let report = world.mail().await.remove(0);
     assert_eq!((report.to, head(&report.text, "status")), (boss(), "cancelled"));
     let _: Vec<SessionId> = world.sessions().await;
+}
+
+/// Takes no mail, and never says so: the process goes away first.
+struct Slow(Arc<MemoryMailbox>);
+
+impl Mailbox for Slow {
+    fn post(&self, _: Mail) -> BoxFuture<'_, Result<Posted, MailError>> {
+        Box::pin(std::future::pending())
+    }
+    fn claim<'a>(
+        &'a self,
+        session: &'a SessionId,
+        kinds: &'a [MailKind],
+        limit: usize,
+        lease: Duration,
+    ) -> BoxFuture<'a, Result<Vec<Delivered>, MailError>> {
+        self.0.claim(session, kinds, limit, lease)
+    }
+    fn acknowledge<'a>(&'a self, claims: &'a [MailClaim]) -> BoxFuture<'a, Result<usize, MailError>> {
+        self.0.acknowledge(claims)
+    }
+    fn release<'a>(&'a self, claims: &'a [MailClaim]) -> BoxFuture<'a, Result<(), MailError>> {
+        self.0.release(claims)
+    }
+    fn find<'a>(
+        &'a self,
+        session: &'a SessionId,
+        id: &'a str,
+    ) -> BoxFuture<'a, Result<Option<Mail>, MailError>> {
+        self.0.find(session, id)
+    }
+    fn forget<'a>(&'a self, session: &'a SessionId) -> BoxFuture<'a, Result<(), MailError>> {
+        self.0.forget(session)
+    }
+    fn watch(&self, session: &SessionId) -> Wakeup {
+        self.0.watch(session)
+    }
+}
+
+fn runtime() -> tokio::runtime::Runtime {
+    tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap()
+}
+
+#[test]
+fn fault_an_end_that_was_stored_and_not_reported_is_told_as_what_it_was() {
+    let failing = || Reply::new().fail(ErrorInfo::new(ErrorKind::Refusal, "will not"));
+    for (replies, status, said) in [
+        (vec![says("yes")], "completed", "yes"),
+        (vec![says("<think>hm</think>")], "empty", "it ended without an answer"),
+        (vec![failing()], "failed", "will not"),
+        (vec![looks("a"), looks("b")], "limit_reached", "2 iterations"),
+    ] {
+        let world = World::new();
+        let calls = ScriptedModel::new([task("a", ""), says("done"), says("more")]);
+        // What was asked and answered before is no answer to this.
+        let child = ScriptedModel::new([says("first")].into_iter().chain(replies));
+        let limits = Limits { iterations: 2, ..Limits::default() };
+        let invocation = runtime().block_on(async {
+            let (agent, _) = world
+                .crew()
+                .agent("", reader_of(&child).limits(limits))
+                .build(world.process(&calls))
+                .unwrap();
+            let session = open(&agent).await;
+            session.start("go").unwrap().result().await.unwrap();
+            head(&results(&session)[0].content, "invocation").to_owned()
+        });
+        let calls =
+            ScriptedModel::new([task("b", &format!(r#","invocation":"{invocation}""#)), says("done")]);
+        let dying = runtime();
+        let slow = Arc::new(Slow(world.mailbox.clone()));
+        dying.block_on(async {
+            let (agent, _) = Subagents::builder(world.store.clone(), slow, world.outputs.path())
+                .agent("", reader_of(&child).limits(limits))
+                .build(world.process(&calls))
+                .unwrap();
+            open(&agent).await.start("go on").unwrap().detach();
+            tokio::time::sleep(Duration::from_secs(5)).await;
+        });
+        drop(dying);
+        runtime().block_on(async {
+            tokio::time::sleep(Duration::from_secs(61)).await;
+            let (agent, _) = world
+                .crew()
+                .agent("", reader_of(&child).limits(limits))
+                .build(world.process(&calls))
+                .unwrap();
+            let session = open(&agent).await;
+            session.resume().unwrap().result().await.unwrap();
+            let report = results(&session).pop().unwrap().content;
+            assert_eq!(head(&report, "status"), status, "{report}");
+            assert!(report.contains(said) && !report.contains("first"), "{report}");
+        });
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn fault_a_report_of_the_longest_words_is_mail_all_the_same() {
+    let world = World::new();
+    let wide = "\u{1F333}".repeat(20_000);
+    let fails = Reply::new().text(&wide).fail(ErrorInfo::new(ErrorKind::Refusal, wide.clone()));
+    let crew = world.crew().agent("Reads", reader([fails])).report_chars(10_000);
+    let (agent, _) = crew.build(world.parent([task("a", r#","detach":true"#), says("b")])).unwrap();
+    open(&agent).await.start("go").unwrap().result().await.unwrap();
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    let texts = crate::support::reminders(&open(&agent).await).join("");
+    let mail = world.mail().await;
+    let text = mail.first().map_or(texts, |mail| mail.text.clone());
+    assert_eq!(head(text.trim_start_matches("<system-reminder>\n"), "status"), "failed", "{}", text.len());
 }

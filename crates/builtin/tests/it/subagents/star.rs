@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 use turnwright_builtin::{SubagentError, Subagents};
+use turnwright_hook::HookPoint;
 use turnwright_react_runtime::{
     BuildError,
     mailbox::MemoryMailbox,
@@ -108,6 +109,19 @@ fn the_parent_and_its_subagents_have_the_hooks_and_a_declared_flush_wins() {
     let (agent, _) = world.crew().agent("", reader([])).build(declared).unwrap();
     let flushes = agent.plan().hooks.iter().filter(|h| h.name == "inbox_flush").count();
     assert_eq!(flushes, 1);
+}
+
+/// Whoever hears of a leg's end must know a suspension from an end: one that is new here is looked at first.
+#[test]
+fn every_hook_of_a_legs_end_is_known() {
+    let world = World::new();
+    let (agent, subagents) = world.pair([], reader([]));
+    let hear = |agent: &turnwright_react_runtime::Agent| -> Vec<String> {
+        let hooks = agent.plan().hooks.into_iter();
+        hooks.filter(|hook| hook.points.contains(&HookPoint::FinallyGraph)).map(|hook| hook.name).collect()
+    };
+    assert_eq!(hear(&agent), ["inbox_flush", "subagent_end"]);
+    assert_eq!(hear(subagents.agent("reader").unwrap()), ["subagent_auto_send", "subagent_waits"]);
 }
 
 #[tokio::test(start_paused = true)]

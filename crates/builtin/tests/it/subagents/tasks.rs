@@ -2,11 +2,11 @@
 
 use std::{sync::Arc, time::Duration};
 
-use turnwright_builtin::{MemoryTodos, Todo, TodoStatus, TodoStore, register_tree_aware_hooks};
+use turnwright_builtin::{EnvInjection, MemoryTodos, Todo, TodoStatus, TodoStore, register_tree_aware_hooks};
 use turnwright_core::{CancelCause, CancelToken, ErrorKind, Outcome, SessionId};
 use turnwright_react_runtime::{
     mailbox::{MailKind, Mailbox},
-    tool::tool,
+    tool::{ToolContext, ToolError, tool},
 };
 use turnwright_testkit::{Reply, ScriptedModel, virtual_sources};
 
@@ -183,4 +183,47 @@ async fn what_fits_no_subagent_and_no_invocation_of_ours_is_an_error_for_the_mod
         2,
         "nobody was started, and the one from before and this one are there"
     );
+}
+
+#[tokio::test(start_paused = true)]
+async fn calls_that_go_on_with_one_invocation_at_once_wait_for_each_other() {
+    let world = World::new();
+    let slow = |text: &str| Reply::new().wait(Duration::from_secs(10)).text(text).finish();
+    let child = ScriptedModel::new([says("zero"), slow("one"), slow("two"), slow("three")]);
+    let (first, _) = world.pair([task("a", ""), says("done")], reader_of(&child));
+    let session = open(&first).await;
+    session.start("go").unwrap().result().await.unwrap();
+    let invocation = head(&results(&session)[0].content, "invocation").to_owned();
+    drop((session, first));
+    let more = arguments(&format!(r#","invocation":"{invocation}""#));
+    let batch = ["x", "y", "z"].iter().fold(Reply::new(), |reply, id| reply.call(id, "task", &more));
+    let (agent, subagents) = world.pair([batch.finish(), says("done")], reader_of(&child));
+    let session = open(&agent).await;
+    session.start("go on").unwrap().result().await.unwrap();
+    let reports: Vec<_> = results(&session).drain(1..).map(|result| result.content).collect();
+    assert!(reports.iter().all(|report| head(report, "status") == "completed"), "{reports:#?}");
+    for text in ["one", "two", "three"] {
+        assert_eq!(
+            reports.iter().filter(|report| report.contains(&format!("\n{text}\n"))).count(),
+            1,
+            "{reports:#?}"
+        );
+    }
+    assert_eq!(subagents.agent("reader").unwrap().open_sessions(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn child_processes_of_a_subagent_are_told_whose_it_is() {
+    let world = World::new();
+    let env = tool("env", "", async |ctx: ToolContext, (): ()| {
+        let env = turnwright_core::child_env(ctx.turn())?;
+        Ok::<_, ToolError>(format!("{:?}", env.get("TURNWRIGHT_CTX_PARENT")))
+    });
+    let asks = Reply::new().call("e", "env", "{}").finish();
+    let child = reader([asks, says("so")]).tool(env).hook(EnvInjection::default());
+    let (agent, subagents) = world.pair([task("a", ""), says("done")], child);
+    open(&agent).await.start("go").unwrap().result().await.unwrap();
+    let child = world.sessions().await.remove(0);
+    let child = subagents.agent("reader").unwrap().open_session(child).await.unwrap();
+    assert_eq!(results(&child)[0].content, r#"Some("boss-1")"#);
 }
