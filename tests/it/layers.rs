@@ -160,7 +160,7 @@ async fn a_turn_whose_calls_keep_failing_ends_and_one_that_works_between_begins_
     assert!(ran.result().content.contains("my tools kept failing"), "{}", ran.result().content);
     let results: Vec<_> = ran.messages.iter().flat_map(|m| m.tool_results()).map(|r| &*r.content).collect();
     assert_eq!(results, ["no"; 3], "and each call has its own result, the last one too");
-    let batch = (0..4).fold(Reply::new(), |reply, n| reply.call(format!("c{n}"), "fails", "{}")).finish();
+    let batch = (0..4).fold(Reply::new(), |reply, n| reply.call(&format!("c{n}"), "fails", "{}")).finish();
     let ran = run(&with(vec![batch]), "go").await;
     let results: Vec<_> = ran.messages.iter().flat_map(|m| m.tool_results()).collect();
     assert_eq!(ran.result().stop_reason, StopReason::PolicyViolation);

@@ -246,7 +246,7 @@ async fn keep_long(files: &turnwright::builtin::OverflowFiles, session: &turnwri
 /// Dates what the session keeps back to the beginning of time.
 fn make_old(folder: &Path, session: &str) {
     for entry in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
-        if entry.file_name().unwrap().to_str().unwrap().starts_with(session) {
+        if entry.file_name().unwrap().to_str().unwrap().contains(session) {
             let meta = fs::read_dir(entry).unwrap().next().unwrap().unwrap().path().join("meta.json");
             let mut told: Value = serde_json::from_slice(&fs::read(&meta).unwrap()).unwrap();
             told["created_at"] = "1970-01-01T00:00:00Z".into();
