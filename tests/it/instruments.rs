@@ -142,6 +142,7 @@ impl Around<scope::AgentRun> for Rewrites {
     }
 }
 
+/// middleware-hooks §7.4 row 2: run, model and tool.
 #[tokio::test]
 async fn callbacks_stand_in_the_innermost_core_and_see_what_the_layers_made() {
     let (agent, diary) = watched(&[("c", "echo")]);
@@ -207,6 +208,7 @@ impl Around<scope::LlmCall> for Cached {
     }
 }
 
+/// middleware-hooks §7.4 row 4.
 #[tokio::test]
 async fn calls_that_a_layer_answers_or_the_gate_asks_about_have_no_pair() {
     let diary = Diary::default();
@@ -262,6 +264,7 @@ async fn fault_h6_h7_r4_66_a_turn_that_is_cancelled_or_interrupted_is_told_as_ca
     }
 }
 
+/// middleware-hooks §7.4 row 7.
 #[tokio::test]
 async fn parallel_calls_have_the_run_as_parent_and_inner_calls_blocking_code_and_spawned_work_their_call() {
     let (agent, diary) = watched(&[("a", "outer"), ("b", "outer")]);
@@ -290,6 +293,7 @@ async fn parallel_calls_have_the_run_as_parent_and_inner_calls_blocking_code_and
     assert_eq!(told, expected, "{lines:#?}");
 }
 
+/// middleware-hooks §7.4 rows 2 and 7: cells.
 #[cfg(unix)]
 #[tokio::test]
 async fn a_cell_is_a_part_of_its_call_and_the_tools_it_calls_are_parts_of_the_cell() {
@@ -311,6 +315,7 @@ async fn a_cell_is_a_part_of_its_call_and_the_tools_it_calls_are_parts_of_the_ce
     assert!(lines.windows(cell.len()).any(|lines| lines == cell), "{lines:#?}");
 }
 
+/// middleware-hooks §7.4 row 7: agents.
 #[tokio::test]
 async fn fault_m5_g5_an_agent_that_a_call_starts_is_a_part_of_it_with_its_parents_instrumentation() {
     let (parent, diary) = watched(&[("c", "ask")]);
@@ -332,6 +337,7 @@ async fn fault_m5_g5_an_agent_that_a_call_starts_is_a_part_of_it_with_its_parent
     assert!(lines.contains(&"scripted#1 in test(what?)".into()), "{lines:#?}");
 }
 
+/// middleware-hooks §7.4 row 8.
 #[tokio::test]
 async fn fault_h11_sessions_beside_each_other_do_not_mix_their_calls() {
     let (agent, diary) = watched(&[("c", "echo")]);
@@ -363,6 +369,7 @@ impl Instrumentation for Panics {
     }
 }
 
+/// middleware-hooks §7.4 row 5.
 #[tokio::test]
 async fn fault_g16_instrumentation_that_panics_never_breaks_a_turn_and_the_others_see_everything() {
     let (agent, diary) = watched(&[("c", "echo")]);

@@ -5,8 +5,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use turnwright::code::{Python, code};
 use turnwright_core::{
-    AgentResult, CodeCell, CodeResult, IterationEnd, LegOutcome, Part, StopReason, ToolCall, ToolResult,
-    TurnContext,
+    CodeCell, CodeResult, IterationEnd, LegOutcome, Part, ToolCall, ToolResult, TurnContext,
 };
 use turnwright_interceptor::{Around, Exit, Next, Scope, interceptor, scope};
 use turnwright_llm_stream::{LlmRequest, LlmResponse, OutputSchema};
@@ -89,40 +88,6 @@ async fn a_removed_layer_is_not_asked_and_a_layer_of_one_scope_changes_no_other(
     cells.remove();
     run(&agent, "go").await;
     assert_eq!(brackets.take(), [""; 0]);
-}
-
-/// Answers in the place of the whole run, or says what it saw.
-struct Whole(Option<&'static str>, Arc<Mutex<Vec<String>>>);
-
-impl Around<scope::AgentRun> for Whole {
-    async fn around(
-        &self,
-        ctx: &TurnContext,
-        input: Vec<Part>,
-        next: Next<'_, scope::AgentRun>,
-    ) -> Result<LegOutcome, Exit> {
-        self.1.lock().push(format!("{} asks {:?}", ctx.agent(), input[0].as_text()));
-        if let Some(words) = self.0 {
-            return Ok(LegOutcome::Finished(Box::new(AgentResult::new(words, StopReason::Completed))));
-        }
-        let outcome = next.run(input).await?;
-        self.1
-            .lock()
-            .push(format!("it answers {:?}", outcome.clone().finished().map(|result| result.content)));
-        Ok(outcome)
-    }
-}
-
-#[tokio::test]
-async fn a_layer_of_an_agent_run_sees_input_and_result_and_answers_in_its_place_without_a_model_call() {
-    for (words, calls) in [(None, 1), (Some("from the layer"), 0)] {
-        let (model, seen) = (ScriptedModel::new([Reply::new().text("hello").finish()]), Arc::default());
-        let agent = agent_of(&model).interceptor(interceptor!(Whole(words, Arc::clone(&seen))));
-        let ran = run(&agent.build().unwrap(), "hi").await;
-        assert_eq!((ran.result().content.as_str(), model.calls()), (words.unwrap_or("hello"), calls));
-        let expected = ["test asks Some(\"hi\")", "it answers Some(\"hello\")"];
-        assert_eq!(*seen.lock(), expected[..calls + 1]);
-    }
 }
 
 /// Changes a request, having seen the form of the answer and what its sender put beside.

@@ -67,6 +67,7 @@ fn echo() -> impl turnwright_react_runtime::tool::Tool {
     tool("echo", "", |_: ToolContext, (): ()| async { Ok::<_, ToolError>("echoed".to_owned()) })
 }
 
+/// middleware-hooks §7.3 row 4: first and last iteration.
 #[tokio::test]
 async fn every_kind_of_record_of_a_plain_turn_in_order() {
     let agent = agent(with_tool()).tool(echo()).build().unwrap();
@@ -197,6 +198,7 @@ async fn the_first_message_is_told_as_the_layers_made_it() {
     );
 }
 
+/// middleware-hooks §7.3 row 4: failure, symmetric.
 #[tokio::test(start_paused = true)]
 async fn a_model_call_that_fails_or_is_cancelled_is_told_with_why() {
     let fails = Reply::new().text("so").fail(ErrorInfo::new(ErrorKind::Server, "down"));
@@ -269,6 +271,7 @@ async fn one_that_is_added_in_mid_turn_hears_the_rest() {
     first.remove();
 }
 
+/// middleware-hooks §7.3 row 3.
 #[tokio::test]
 async fn a_summary_from_beside_the_turns_needs_a_running_one_and_takes_nothing_back() {
     let [calls, done] = with_tool();

@@ -31,6 +31,7 @@ fn echo() -> impl turnwright_react_runtime::tool::Tool {
         .parallel()
 }
 
+/// middleware-hooks §7.2 row 2.
 #[tokio::test(start_paused = true)]
 async fn the_whole_matrix_of_a_plain_turn_in_order() {
     use HookPoint::*;
@@ -399,6 +400,7 @@ impl Around<scope::LlmCall> for Cache {
     }
 }
 
+/// middleware-hooks §7.2 row 1: the client is not called.
 #[tokio::test(start_paused = true)]
 async fn a_short_circuited_model_call_still_shows_its_answer_once() {
     let model = ScriptedModel::new([]);

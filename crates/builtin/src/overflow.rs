@@ -25,7 +25,7 @@ const OF_SESSION: usize = 500;
 /// The longest content that is kept.
 const LONGEST: usize = 64 << 20;
 /// What a reading gives at most: less than what results are cut to.
-const PAGE: usize = 40_000;
+const PAGE: u64 = 40_000;
 
 /// Keeps the whole content of results that are cut, a folder a call: `SESSION/CALL/full.txt`, and `meta.json` beside it, which is
 /// written last. A folder without it is one whose writing was cut off; it counts for nothing.
@@ -122,15 +122,16 @@ impl OverflowFiles {
         .await
     }
 
-    /// The tool `read_overflow`, by which the model reads what was kept of this session, 40,000 bytes at a time.
+    /// The tool `read_overflow`, by which the model reads what was kept of this session, 40,000 bytes at a time. Where an
+    /// agent's results are cut shorter than that the model must ask for less; it is told so.
     pub fn reader(&self) -> impl Tool + use<> {
         let files = self.clone();
         let describe = "Reads the whole of a result that was cut, a part at a time: `call` is the id in the note where it was cut, \
-            `offset` the byte to begin at. The answer says where to go on.";
-        tool(READ_OVERFLOW, describe, move |ctx: ToolContext, Part { call, offset }: Part| {
+            `offset` the byte to begin at, `length` how many bytes to read: fewer, where the answer is cut. It says where to go on.";
+        tool(READ_OVERFLOW, describe, move |ctx: ToolContext, Part { call, offset, length }: Part| {
             let path = files.session(ctx.turn().session()).join(name_of(&call));
             async move {
-                let read = io_blocking(move || page(&path, offset)).await;
+                let read = io_blocking(move || page(&path, offset, length)).await;
                 let (text, next, total) = read.map_err(|e| {
                     ToolError::model(format!("nothing is kept of call {call:?} in this session: {e}"))
                 })?;
@@ -155,6 +156,8 @@ struct Part {
     /// The byte to begin at; 0 is the first.
     #[serde(default)]
     offset: u64,
+    /// How many bytes to read; 40000 at most, and unless it is set.
+    length: Option<u64>,
 }
 
 impl Overflow for OverflowFiles {
@@ -280,7 +283,7 @@ fn or_absent(done: io::Result<()>) -> io::Result<()> {
 }
 
 /// A part of what was kept, where the next one begins, and how much there is.
-fn page(call: &Path, offset: u64) -> io::Result<(String, u64, u64)> {
+fn page(call: &Path, offset: u64, length: Option<u64>) -> io::Result<(String, u64, u64)> {
     if entry(call).is_none() {
         return Err(io::Error::new(io::ErrorKind::NotFound, "there is no such result"));
     }
@@ -292,7 +295,8 @@ fn page(call: &Path, offset: u64) -> io::Result<(String, u64, u64)> {
     }
     file.seek(SeekFrom::Start(offset))?;
     let mut bytes = Vec::new();
-    file.take(PAGE as u64).read_to_end(&mut bytes)?;
+    // At least one character.
+    file.take(length.map_or(PAGE, |length| length.clamp(4, PAGE))).read_to_end(&mut bytes)?;
     // No character in halves: one that has begun is the next page's.
     let whole = match std::str::from_utf8(&bytes) {
         Err(e) if e.error_len().is_none() && e.valid_up_to() > 0 => e.valid_up_to(),

@@ -17,7 +17,7 @@ use crate::{
     Global, Refusal,
     args::{ColorWhen, StoreCommand},
     config::Config,
-    exit, output,
+    exit, memory, output,
 };
 
 /// What says that sessions are not kept.
@@ -60,9 +60,7 @@ fn options(config: &Config) -> SqliteOptions {
         events_per_session: config
             .count("store.events_per_session")
             .unwrap_or(usual.retention.events_per_session),
-        idle_sessions: config
-            .count("store.idle_days")
-            .map(|days| Duration::from_secs(u64::from(days) * 86_400)),
+        idle_sessions: idle(config),
         ..usual.retention
     };
     let synchronous = match config.text("store.synchronous") {
@@ -71,6 +69,11 @@ fn options(config: &Config) -> SqliteOptions {
     };
     let busy_timeout = config.seconds("store.busy_seconds").unwrap_or(usual.busy_timeout);
     SqliteOptions { synchronous, busy_timeout, retention, ..usual }
+}
+
+/// The age from which on a sweep forgets.
+fn idle(config: &Config) -> Option<Duration> {
+    config.count("store.idle_days").map(|days| Duration::from_secs(u64::from(days) * 86_400))
 }
 
 fn unusable(why: &str) -> Refusal {
@@ -184,6 +187,10 @@ pub(crate) async fn run(
     let opened = SqliteStore::open_with(&path, options(config), Sources::default());
     if let (Ok(store), StoreCommand::Sweep) = (&opened, command) {
         let swept = store.sweep().await.map_err(|e| failed(&e))?;
+        if let (Some(files), Some(age)) = (memory::overflow(config), idle(config)) {
+            let why = |e| Refusal::new(format!("long results were not swept: {e}"));
+            files.sweep(Sources::default().clock.now(), age).await.map_err(why)?;
+        }
         let text = match global.json {
             true => format!(
                 "{}\n",

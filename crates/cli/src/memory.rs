@@ -91,8 +91,7 @@ pub(crate) fn with(
     if let Some(failures) = config.count("interceptors.error_budget.failures") {
         agent = agent.interceptor(interceptor!(ErrorBudget::new(failures)).name("error_budget"));
     }
-    if let Some(folder) = config.text("tools.overflow") {
-        let files = OverflowFiles::below(folder);
+    if let Some(files) = overflow(config) {
         agent = agent.tool(files.reader()).tool_result_overflow(Arc::new(files));
     }
     #[cfg(unix)]
@@ -101,6 +100,11 @@ pub(crate) fn with(
         agent = agent.tool(code(Python::default().interpreter(python)));
     }
     Ok(agent)
+}
+
+/// Where long results are kept, if they are.
+pub(crate) fn overflow(config: &Config) -> Option<OverflowFiles> {
+    config.text("tools.overflow").map(OverflowFiles::below)
 }
 
 fn remembers(

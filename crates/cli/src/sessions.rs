@@ -14,7 +14,7 @@ use crate::{
     args::SessionsCommand,
     chat,
     config::Config,
-    kept, output,
+    kept, memory, output,
     view::{one_line, printable},
 };
 
@@ -72,6 +72,10 @@ pub(crate) async fn run(
                 return Err(kept::unknown(&session));
             }
             store.delete(&session).await.map_err(|e| kept::failed(&e))?;
+            if let Some(files) = memory::overflow(config) {
+                let why = |e| Refusal::new(format!("the long results of {session} were not deleted: {e}"));
+                files.forget(&session).await.map_err(why)?;
+            }
             id(global, &session)?
         }
     };

@@ -4,7 +4,7 @@ use std::sync::{Arc, Weak, atomic::Ordering::SeqCst};
 
 use parking_lot::Mutex;
 use tokio::{runtime::Handle, task::JoinHandle};
-use turnwright_core::{Message, MessageId, Role, StopReason, TokenUsage};
+use turnwright_core::{CancelToken, Message, MessageId, Role, StopReason, TokenUsage};
 use turnwright_react_runtime::{Agent, Parent, Session};
 
 use super::{Counts, Limits, Shared, text};
@@ -28,6 +28,8 @@ struct Task {
     /// What it came to.
     done: Option<Done>,
     running: AbortOnDrop,
+    /// Its summarizer.
+    alive: CancelToken,
 }
 
 struct Done {
@@ -86,15 +88,24 @@ impl Desk {
                 done = summarise(&by, parent, prompt, limits) => leave(&desk, Some(done)),
             }
         });
-        state.task = Some(Task { through: last.id, done: None, running: AbortOnDrop(running) });
+        state.task = Some(Task {
+            through: last.id,
+            done: None,
+            running: AbortOnDrop(running),
+            alive: shared.alive.clone(),
+        });
     }
 
     /// Hands over what was summarised, if that is done.
     pub(super) fn hand_over(&self, counts: &Counts, session: &Session) {
         let task = self.0.lock().task.take_if(|task| task.done.is_some());
-        let Some(Task { through, done: Some(done), running }) = task else { return };
+        let Some(Task { through, done: Some(done), running, alive }) = task else { return };
         drop(running);
         session.count_usage(done.usage, "summary");
+        // It was summarised for a summarizer that is over, and this is another one.
+        if alive.cause().is_some() {
+            return;
+        }
         let collapsed = match done.summary {
             Some(summary) => session.summarise(through, summary).map_err(|e| e.to_string()),
             None => Err("the summarising agent has no summary".to_owned()),

@@ -36,7 +36,7 @@ fn call(id: &str, name: &str, arguments: &str) -> Reply {
 }
 
 #[tokio::test]
-async fn what_is_cut_is_kept_whole_and_read_in_parts_which_are_not_kept_again() {
+async fn fault_i14_what_is_cut_is_kept_whole_and_read_in_parts_which_are_not_kept_again() {
     let folder = tempfile::tempdir().unwrap();
     let files = OverflowFiles::below(folder.path().join("made"));
     let script = vec![
@@ -82,6 +82,29 @@ async fn what_is_cut_is_kept_whole_and_read_in_parts_which_are_not_kept_again() 
     );
     files.forget(session.id()).await.unwrap();
     assert!(files.list(session.id()).await.unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn fault_i14_where_results_are_cut_short_all_of_it_can_be_read_in_shorter_parts() {
+    let folder = tempfile::tempdir().unwrap();
+    let files = OverflowFiles::below(folder.path());
+    let text: String = (0..300).map(|n| format!("line {n:04} ")).collect();
+    let given = text.clone();
+    let list = tool("list", "", move |_: ToolContext, _: Value| {
+        let given = given.clone();
+        async move { Ok(given) }
+    });
+    let mut script = vec![call("a", "list", "{}")];
+    let part = |nth: usize| format!(r#"{{"call":"a","offset":{},"length":900}}"#, nth * 900);
+    script.extend((0..4).map(|nth| call(&format!("p{nth}"), "read_overflow", &part(nth))));
+    script.push(Reply::new().text("done").finish());
+    let agent = agent(script).tool(list).tool(files.reader()).tool_result_chars(1_000);
+    let session = agent.tool_result_overflow(Arc::new(files.clone())).build().unwrap().new_session();
+    assert_eq!(ask(&session).await.content, "done");
+    let parts: String =
+        said(&session)[1..].iter().map(|part| part.split("\n\n[bytes").next().unwrap()).collect();
+    assert_eq!(parts, text);
+    assert_eq!(files.list(session.id()).await.unwrap().len(), 1);
 }
 
 #[tokio::test]

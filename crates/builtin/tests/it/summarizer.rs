@@ -127,6 +127,23 @@ async fn a_session_has_one_task_which_ends_with_the_session_and_with_the_summari
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_a_summarizer_had_ready_when_it_ended_is_not_handed_over_by_the_next_one() {
+    let (main, model) = agent("main", (0..3).map(|_| answer("a", 100)));
+    let (by, _) = agent("by", (0..2).map(|_| answer("in short", 1)));
+    let first = Summarizer::new(by.clone()).budget(100).keep(0).attach(&main);
+    let session = main.new_session();
+    say(&session, "1").await;
+    assert_eq!(first.stats(), stats(1, 0, 0));
+    drop(first);
+    let second = Summarizer::new(by).budget(100).keep(0).attach(&main);
+    say(&session, "2").await;
+    assert_eq!(read(&model, 1), ["1", "a", "2"]);
+    say(&session, "3").await;
+    assert_eq!(read(&model, 2), [SUMMARY, "3"], "its own it hands over");
+    assert_eq!(second.stats().collapsed, 1);
+}
+
+#[tokio::test(start_paused = true)]
 async fn sessions_beside_each_other_are_summarised_each_on_its_own() {
     let replies = (0..16).map(|_| answer("a", 100));
     let (main, model) = agent("main", replies);

@@ -308,7 +308,7 @@ pub(crate) const KEYS: &[Key] = &[
         "tools.overflow",
         Kind::Text,
         "none",
-        "a directory in which results that are too long for the model are kept whole; `read_overflow` reads them",
+        "a directory in which results that are too long for the model are kept whole; `read_overflow` reads them. `sessions delete` removes a session's, `store sweep` what is older than `store.idle_days`",
     ),
     key(
         "tools.python",

@@ -1,7 +1,8 @@
 //! Where sessions are kept, and turns that are ended or not decided.
 
-use std::fs;
+use std::{fs, path::Path};
 
+use serde_json::Value;
 use turnwright_testkit::provider::{ProviderServer, Reply};
 
 use crate::{
@@ -210,4 +211,46 @@ fn doctor_says_where_sessions_are_kept_and_why_they_cannot_be() {
         }
         assert_eq!(fs::read_dir(&root).unwrap().count(), 1, "doctor makes nothing");
     });
+}
+
+#[test]
+fn long_results_in_files_go_with_their_session_and_with_a_sweep() {
+    use turnwright::{SessionId, builtin::OverflowFiles};
+    run(async {
+        let (server, root) = (server([Reply::new().text("One.")]).await, directory());
+        fs::write(root.join("turnwright.toml"), "[tools]\noverflow = \"long\"\n[store]\nidle_days = 1\n")
+            .unwrap();
+        done(asking(&root, &server, "run", &["--session", "s1", "hi"])).await;
+        let files = OverflowFiles::below(root.join("long"));
+        let [s1, old, fresh] = ["s1", "old", "fresh"].map(|id| SessionId::new(id).unwrap());
+        for session in [&s1, &old, &fresh] {
+            keep_long(&files, session).await;
+        }
+        let deleted = done(kept(&root, &["sessions", "delete", "s1"])).await;
+        assert!(deleted.status.success(), "{}", stderr(&deleted));
+        assert!(files.list(&s1).await.unwrap().is_empty());
+        make_old(&root.join("long"), "old");
+        let swept = done(kept(&root, &["store", "sweep"])).await;
+        assert!(swept.status.success(), "{}", stderr(&swept));
+        let left = [files.list(&old).await.unwrap().len(), files.list(&fresh).await.unwrap().len()];
+        assert_eq!(left, [0, 1]);
+    });
+}
+
+async fn keep_long(files: &turnwright::builtin::OverflowFiles, session: &turnwright::SessionId) {
+    use turnwright::{ToolCall, ToolResult, TurnContext, interceptor::builtin::Overflow};
+    let ctx = TurnContext::builder(session.clone()).build();
+    files.keep(&ctx, &ToolResult::ok(&ToolCall::new("c1", "t", "{}"), "long")).await.unwrap();
+}
+
+/// Dates what the session keeps back to the beginning of time.
+fn make_old(folder: &Path, session: &str) {
+    for entry in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
+        if entry.file_name().unwrap().to_str().unwrap().contains(session) {
+            let meta = fs::read_dir(entry).unwrap().next().unwrap().unwrap().path().join("meta.json");
+            let mut told: Value = serde_json::from_slice(&fs::read(&meta).unwrap()).unwrap();
+            told["created_at"] = "1970-01-01T00:00:00Z".into();
+            fs::write(meta, told.to_string()).unwrap();
+        }
+    }
 }

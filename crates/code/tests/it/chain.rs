@@ -58,6 +58,7 @@ async fn with(layer: Layer, cells: [&'static str; 2]) -> (Vec<String>, Vec<Strin
     (texts(&ran).into_iter().map(str::to_owned).collect(), seen)
 }
 
+/// middleware-hooks §7.2 row 3: each layer once a cell.
 #[tokio::test]
 async fn a_layer_changes_cells_and_results() {
     let (said, seen) = with(Layer::Mutate, ["print(1)", "1"]).await;
@@ -65,6 +66,7 @@ async fn a_layer_changes_cells_and_results() {
     assert_eq!(seen, ["print(1)", "1"]);
 }
 
+/// middleware-hooks §7.1 row 12, §7.2 row 3.
 #[tokio::test]
 async fn a_layer_answers_by_itself_and_no_interpreter_starts() {
     assert_eq!(with(Layer::ShortCircuit, ["1", "2"]).await.0, ["cached", "cached"]);

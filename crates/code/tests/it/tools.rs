@@ -44,6 +44,7 @@ async fn what_a_person_has_to_approve_of_is_refused_inside_a_cell() {
     assert!(ran[0].content.contains("make it a call of its own"), "{}", ran[0].content);
 }
 
+/// middleware-hooks §7.2 row 7: here no cell stands in another.
 #[tokio::test]
 async fn a_cell_in_a_cell_is_refused_and_a_tool_called_after_its_cell_too() {
     let cells = [

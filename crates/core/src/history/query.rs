@@ -90,6 +90,7 @@ mod tests {
     use super::*;
     use crate::{Reasoning, Sources, ToolCall, ToolResult};
 
+    /// middleware-hooks §7.3 row 5.
     #[test]
     fn all_conditions_hold_the_limit_keeps_the_newest_and_opaque_state_is_not_searched() {
         let sources = Sources::default();

@@ -96,6 +96,7 @@ async fn well() -> Result<ToolResult, Error> {
     Ok(ToolResult::ok(&tool(), "ok"))
 }
 
+/// middleware-hooks §7.4 row 6.
 #[tokio::test]
 async fn all_are_called_in_the_order_they_were_added_each_with_a_context_of_its_own() {
     let (instruments, a) = (Instruments::default(), writes("a"));
@@ -158,6 +159,7 @@ async fn a_panic_of_an_after_in_the_unwinding_of_a_call_does_not_end_the_process
     assert_eq!(a.take(), ["panics before c", "panics after panicked, none"]);
 }
 
+/// middleware-hooks §7.4 row 6.
 #[tokio::test]
 async fn an_after_goes_to_whoever_saw_the_call_begin_also_when_it_was_removed_and_nobody_else() {
     let (instruments, a) = (Instruments::default(), writes("a"));
@@ -174,6 +176,7 @@ async fn an_after_goes_to_whoever_saw_the_call_begin_also_when_it_was_removed_an
     assert_eq!(a.take(), ["late before c", "late after done, late's c"]);
 }
 
+/// middleware-hooks §7.4 row 1.
 #[test]
 fn a_guard_takes_off_its_own_also_on_panic_and_twice_is_once() {
     let (instruments, a) = (Instruments::default(), writes("a"));
@@ -190,6 +193,7 @@ fn a_guard_takes_off_its_own_also_on_panic_and_twice_is_once() {
     assert!(instruments.is_empty());
 }
 
+/// middleware-hooks §7.4 row 6.
 #[tokio::test]
 async fn inherited_twice_is_there_once_and_in_the_parents_order() {
     let (parent, child, a) = (Instruments::default(), Instruments::default(), writes("a"));
@@ -214,6 +218,7 @@ impl Clock for Ticks {
     }
 }
 
+/// middleware-hooks §7.4 row 3.
 #[tokio::test(start_paused = true)]
 async fn the_time_of_every_callback_is_metered_of_one_that_panics_too() {
     let sources = Sources::new(Ticks(AtomicU64::new(0)), SeededRandom::new(1));
@@ -226,6 +231,7 @@ async fn the_time_of_every_callback_is_metered_of_one_that_panics_too() {
     assert_eq!(instruments.overhead(), expected);
 }
 
+/// middleware-hooks §7.4 row 7.
 #[tokio::test]
 async fn calls_in_a_call_have_it_as_their_parent_beside_each_other_and_in_spawned_tasks_and_threads() {
     let (instruments, a, ctx) = (Instruments::default(), writes("a"), ctx());
@@ -275,6 +281,7 @@ impl Instrumentation for Silent {
     type Context = ();
 }
 
+/// middleware-hooks §7.4 row 1: a partial one works.
 #[tokio::test]
 async fn callbacks_that_are_not_written_do_nothing() {
     let (instruments, a) = (Instruments::default(), writes("a"));

@@ -48,6 +48,7 @@ fn those_of_the_kind_are_told_first_then_those_of_all_each_in_the_order_they_wer
     assert_eq!(diary.take(), ["a 1:a7", "a 2:a7", "all 1:a7", "all 2:a7"]);
 }
 
+/// middleware-hooks §7.3 row 1.
 #[test]
 fn one_that_fails_or_panics_harms_nobody_and_is_counted() {
     let diary = Diary::default();
@@ -63,6 +64,7 @@ fn one_that_fails_or_panics_harms_nobody_and_is_counted() {
     }
 }
 
+/// middleware-hooks §7.3 row 1.
 #[test]
 fn removing_twice_removes_one_of_two_that_are_equal() {
     let diary = Diary::default();
@@ -74,6 +76,7 @@ fn removing_twice_removes_one_of_two_that_are_equal() {
     assert_eq!((first.stats().told, second.stats().told), (0, 1));
 }
 
+/// middleware-hooks §7.3 row 1.
 #[test]
 fn one_that_removes_itself_hears_the_event_out_and_the_others_too() {
     let diary = Diary::default();
@@ -101,6 +104,7 @@ fn one_that_was_removed_by_another_is_not_called_for_the_event_that_is_being_tol
     assert!(diary.take().is_empty());
 }
 
+/// middleware-hooks §7.3 row 1.
 #[test]
 fn one_that_is_added_while_an_event_is_told_hears_the_next_one() {
     let diary = Diary::default();

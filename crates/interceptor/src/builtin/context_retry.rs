@@ -82,9 +82,10 @@ impl Around<scope::LlmCall> for ContextRetry {
             return out;
         }
         let target = self.target(&smaller, error);
-        let Some(again) = self::smaller(ctx, &request, target).or_else(|| with_less_output(&request)) else {
-            return out;
-        };
+        // What was sent may have been made smaller already, as much as it can be: the same is not asked twice.
+        let sent = estimate::request(&smaller);
+        let again = self::smaller(ctx, &request, target).filter(|again| estimate::request(again) < sent);
+        let Some(again) = again.or_else(|| with_less_output(&smaller)) else { return out };
         ctx.state().set(&FITS, target);
         replay.run(again).await
     }

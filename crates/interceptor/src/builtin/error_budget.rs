@@ -2,6 +2,7 @@
 
 use turnwright_control::ControlError;
 use turnwright_core::{StateKey, Synthetic, ToolCall, ToolResult, TurnContext};
+use turnwright_llm_stream::{LlmRequest, LlmResponse};
 
 use crate::{Around, Exit, Next, scope};
 
@@ -10,7 +11,8 @@ static IN_A_ROW: StateKey<u32> = StateKey::new("turnwright.interceptor/error_bud
 /// Ends a turn when so many of its tool calls in a row have failed: a model that cannot make itself understood to its tools
 /// costs money and gets nowhere. A call that succeeds begins the count anew. Denials, and calls that were not run, do not count.
 ///
-/// The turn ends as a policy violation, once the call that was one too many has its result; the words for the user say why.
+/// The turn ends as a policy violation, once the call that was one too many has its result: no further call is begun, and the
+/// model is not asked again. The words for the user say why.
 ///
 /// Count and limit are of one turn; calls that run beside each other count in the order in which they end.
 #[derive(Debug, Clone, Copy)]
@@ -32,6 +34,19 @@ impl Default for ErrorBudget {
     }
 }
 
+impl ErrorBudget {
+    /// Ends the turn, if too many failed.
+    fn check(self, ctx: &TurnContext) -> Result<(), Exit> {
+        let in_a_row = ctx.state().get(&IN_A_ROW).ok().flatten().map_or(0, |count| *count);
+        if in_a_row < self.most {
+            return Ok(());
+        }
+        let control = ControlError::policy_violation(format!("{in_a_row} tool calls in a row failed"));
+        Err(control.user_content("I stopped, because my tools kept failing.").into())
+    }
+}
+
+/// No further call of the batch is begun.
 impl Around<scope::ToolCall> for ErrorBudget {
     async fn around(
         &self,
@@ -39,32 +54,37 @@ impl Around<scope::ToolCall> for ErrorBudget {
         call: ToolCall,
         next: Next<'_, scope::ToolCall>,
     ) -> Result<ToolResult, Exit> {
+        self.check(ctx)?;
         let result = next.run(call).await?;
         let is_mine = !matches!(
             result.synthetic,
             Some(Synthetic::Denied | Synthetic::Pending | Synthetic::Unrunnable | Synthetic::Interrupted)
         );
-        if !is_mine {
-            return Ok(result);
-        }
-        let failed = result.is_error();
-        let counted = ctx.state().update(&IN_A_ROW, |before| match failed {
-            true => before.copied().unwrap_or(0).saturating_add(1),
-            false => 0,
-        });
-        // State that cannot be read is of another version: the count begins anew.
-        let in_a_row = counted.map_or_else(
-            |_| {
+        if is_mine {
+            let failed = result.is_error();
+            let counted = ctx.state().update(&IN_A_ROW, |before| match failed {
+                true => before.copied().unwrap_or(0).saturating_add(1),
+                false => 0,
+            });
+            // State that cannot be read is of another version: the count begins anew.
+            if counted.is_err() {
                 ctx.state().set(&IN_A_ROW, u32::from(failed));
-                u32::from(failed)
-            },
-            |count| *count,
-        );
-        if in_a_row < self.most {
-            return Ok(result);
+            }
         }
-        let why = format!("{in_a_row} tool calls in a row failed, the last one of {}", result.tool());
-        let control = ControlError::policy_violation(why);
-        Err(control.user_content("I stopped, because my tools kept failing.").into())
+        // Left from here, the turn would have no result of this call.
+        Ok(result)
+    }
+}
+
+/// When the batch is over the model is not asked again.
+impl Around<scope::LlmCall> for ErrorBudget {
+    async fn around(
+        &self,
+        ctx: &TurnContext,
+        request: LlmRequest,
+        next: Next<'_, scope::LlmCall>,
+    ) -> Result<LlmResponse, Exit> {
+        self.check(ctx)?;
+        next.run(request).await
     }
 }

@@ -2,6 +2,7 @@
 
 use std::{borrow::Cow, sync::Arc};
 
+use serde_json::Value;
 use turnwright_core::{CodeCell, CodeResult, Message, Part, ToolCall, ToolResult, TurnContext};
 use turnwright_llm_stream::{LlmRequest, LlmResponse};
 
@@ -20,8 +21,12 @@ impl<F: for<'a> Fn(&'a str) -> Cow<'a, str> + Send + Sync + 'static> Redactor fo
 }
 
 /// Takes words out of what goes to the model and of what tools and code cells come back with: what people, tools and files said,
-/// and errors too. Results are redacted before anything stores, shows or traces them; of requests only what is sent changes, and
+/// and errors too. Results are redacted before they become history, events or records; of requests only what is sent changes, and
 /// the history keeps the user's own words.
+///
+/// It is a layer, and what is no part of its calls it does not see. Instrumentation stands in
+/// the core and sees results as they are. So does the journal of an agent with a store, until the turn is saved next. Results
+/// and answers that a person gives in a tool's place pass no layer.
 ///
 /// What the model says is not changed: it cannot say what it never saw. Arguments of calls are what it said. Progress that a tool
 /// shows while it runs passes no layer: the tool must not put there what nobody may see.
@@ -54,6 +59,25 @@ impl Redact {
         self.in_place(&mut result.content);
         if let Some(error) = &mut result.error {
             self.in_place(&mut error.message);
+        }
+    }
+
+    /// Each text in a value: as JSON is written, a quote or a line break in it looks otherwise.
+    fn texts(&self, value: &mut Value) {
+        match value {
+            Value::String(text) => self.in_place(text),
+            Value::Array(items) => items.iter_mut().for_each(|item| self.texts(item)),
+            Value::Object(fields) => {
+                *fields = std::mem::take(fields)
+                    .into_iter()
+                    .map(|(mut name, mut value)| {
+                        self.in_place(&mut name);
+                        self.texts(&mut value);
+                        (name, value)
+                    })
+                    .collect();
+            }
+            Value::Null | Value::Bool(_) | Value::Number(_) => {}
         }
     }
 
@@ -125,9 +149,10 @@ impl Around<scope::ExecuteCode> for Redact {
         let mut result = next.run(cell).await.map_err(|exit| self.failure(exit))?;
         self.in_place(&mut result.output);
         if let Some(value) = &mut result.value {
+            self.texts(value);
             let text = value.to_string();
             if let Cow::Owned(redacted) = self.0.redact(&text) {
-                *value = serde_json::from_str(&redacted).unwrap_or(serde_json::Value::String(redacted));
+                *value = serde_json::from_str(&redacted).unwrap_or(Value::String(redacted));
             }
         }
         if let Some(error) = &mut result.error {

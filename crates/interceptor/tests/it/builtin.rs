@@ -1,13 +1,16 @@
 //! The deadline and the result limit of tools.
 
-use std::time::Duration;
+use std::{borrow::Cow, time::Duration};
 
 use futures::FutureExt;
+use serde_json::json;
 use turnwright_control::ControlError;
-use turnwright_core::{CancelCause, ErrorInfo, ErrorKind, ImageRef, ToolCall, ToolResult, TurnContext};
+use turnwright_core::{
+    CancelCause, CodeResult, ErrorInfo, ErrorKind, ImageRef, ToolCall, ToolResult, TurnContext,
+};
 use turnwright_interceptor::{
     CallState, Chain, Core, Exit,
-    builtin::{ToolResultLimit, ToolTimeout},
+    builtin::{Redact, ToolResultLimit, ToolTimeout},
     scope,
 };
 
@@ -207,4 +210,25 @@ async fn a_control_error_passes_through_the_result_limit() {
     chain.register(ToolResultLimit::new(10)).keep();
     let tool = CoreFn(|_: ToolCall, _: &CallState<_>| Err(control(&"x".repeat(1000))));
     assert_eq!(chain.call(&ctx(), call(), &tool, None).await, Err(control(&"x".repeat(1000))));
+}
+
+fn without_secret(text: &str) -> Cow<'_, str> {
+    match text.contains(SECRET) {
+        true => text.replace(SECRET, "[secret]").into(),
+        false => text.into(),
+    }
+}
+
+const SECRET: &str = "k\"ey\n1";
+
+#[tokio::test]
+async fn a_secret_in_the_value_of_a_cell_is_found_however_json_writes_it() {
+    let chain = Chain::<scope::ExecuteCode>::default();
+    chain.register(Redact::new(without_secret)).keep();
+    let core = CoreFn(|_, _: &CallState<_>| {
+        let value = json!({ "a": [format!("is {SECRET}"), 1, null], SECRET: true });
+        Ok(CodeResult { value: Some(value), ..CodeResult::default() })
+    });
+    let result = chain.call(&ctx(), scope::ExecuteCode::ask(), &core, None).await.unwrap();
+    assert_eq!(result.value, Some(json!({ "a": ["is [secret]", 1, null], "[secret]": true })));
 }

@@ -27,6 +27,7 @@ async fn ask(
     chain.call(&crate::support::ctx(), request, core, None).await
 }
 
+/// middleware-hooks §7.2 row 10.
 #[tokio::test]
 async fn a_hit_is_a_fresh_copy_that_spent_nothing() {
     let chain = chain(Cache::default());

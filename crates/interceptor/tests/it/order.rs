@@ -7,6 +7,7 @@ use turnwright_core::{
     BoxFuture, ErrorKind, RandomSource, ToolCall, ToolResult, TurnContext, clock::SeededRandom,
 };
 use turnwright_interceptor::{Around, CallState, Chain, Exit, Next, scope};
+use turnwright_llm_stream::LlmRequest;
 
 use crate::support::*;
 
@@ -31,6 +32,7 @@ fn core(log: &Log) -> impl turnwright_interceptor::Core<scope::ToolCall> {
     })
 }
 
+/// middleware-hooks §7.1 rows 4, 5 and 17.
 #[tokio::test]
 async fn fault_h13_index_0_is_outermost_it_enters_first_and_leaves_last() {
     let (chain, log) = (Tools::default(), Log::default());
@@ -41,6 +43,7 @@ async fn fault_h13_index_0_is_outermost_it_enters_first_and_leaves_last() {
     assert_eq!(log.take(), ["a>", "b>", "c>", "core", "<c", "<b", "<a"]);
 }
 
+/// middleware-hooks §7.1 row 2.
 #[tokio::test]
 async fn fault_r4_64_what_a_layer_changes_going_in_is_what_the_core_sees() {
     let chain = Tools::default();
@@ -84,6 +87,24 @@ async fn fault_r4_57_concurrent_calls_with_random_delays_give_one_result() {
     assert!(runs.into_iter().all(|out| out.unwrap().content == "[inabc]"));
 }
 
+/// middleware-hooks §7.1 rows 1 and 3.
+#[tokio::test]
+async fn a_layer_is_tested_with_a_fresh_input_and_without_a_runtime() {
+    let request = LlmRequest::default();
+    assert!(request.messages.is_empty() && request.tools.is_empty() && request.output.is_none());
+    assert!(request.extra.is_empty() && request.target.is_none() && request.attempt == 0);
+    let chain = Chain::<scope::LlmCall>::default();
+    chain.register(layer::<scope::LlmCall, _>(|request, next| next.run(request))).keep();
+    let seen = request.clone();
+    let core = CoreFn(move |given: LlmRequest, _: &CallState<_>| {
+        assert_eq!(format!("{given:?}"), format!("{seen:?}"));
+        Ok(scope::LlmCall::answer())
+    });
+    let answer = chain.call(&ctx(), request, &core, None).await.unwrap();
+    assert_eq!(answer, scope::LlmCall::answer());
+}
+
+/// middleware-hooks §7.1 row 11.
 #[tokio::test]
 async fn a_short_circuit_answers_in_the_place_of_all_that_is_inside() {
     let (chain, log) = (Tools::default(), Log::default());
@@ -156,6 +177,7 @@ async fn fault_h1_r4_68_a_panic_is_a_failure_that_names_its_layer() {
     at_every_scope!(check);
 }
 
+/// middleware-hooks §7.1 row 12.
 #[tokio::test]
 async fn fault_h9_recovery_by_returning_a_value_works_at_every_scope() {
     async fn check<S: Sample>() {
@@ -232,6 +254,7 @@ fn dropping_the_call_drops_what_hangs_innermost_first() {
     assert_eq!(log.take(), ["a>", "b>", "hangs>", "<hangs", "<b", "<a"]);
 }
 
+/// middleware-hooks §7.1 row 10.
 #[test]
 fn an_empty_chain_is_a_direct_call_that_is_settled_all_the_same() {
     struct Direct;
@@ -263,6 +286,7 @@ fn an_empty_chain_is_a_direct_call_that_is_settled_all_the_same() {
     assert_eq!(run("control"), Err(control("no")));
 }
 
+/// middleware-hooks §7.1 row 3.
 #[tokio::test]
 async fn fault_h15_r4_63_an_answer_that_nobody_changes_is_the_one_the_core_gave() {
     let chain = Chain::<scope::LlmCall>::default();

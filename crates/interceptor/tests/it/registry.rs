@@ -76,6 +76,7 @@ fn plan(i: &Interceptors) -> Vec<String> {
         .collect()
 }
 
+/// middleware-hooks §7.1 rows 6 and 8 (a handle is consumed by removing).
 #[tokio::test]
 async fn a_handle_removes_exactly_its_own_entry_also_among_equal_ones() {
     let chain = Chain::default();
@@ -131,6 +132,7 @@ async fn a_running_call_keeps_the_list_it_began_with() {
     assert_eq!(answer(&chain).await, "[in]y");
 }
 
+/// middleware-hooks §7.1 row 13.
 #[tokio::test]
 async fn a_layer_may_change_its_own_chain_and_every_attempt_of_the_call_has_the_old_list() {
     let chain = Chain::<scope::ToolCall>::default();
@@ -200,6 +202,7 @@ fn a_layer_that_is_removed_is_dropped_outside_the_lock() {
     assert!(chain.is_empty());
 }
 
+/// middleware-hooks §7.1 row 7.
 #[test]
 fn reserved_unknown_and_unwrapped_scopes_are_refused_by_name() {
     let i = Interceptors::default();
@@ -223,6 +226,7 @@ fn reserved_unknown_and_unwrapped_scopes_are_refused_by_name() {
     assert!(i.plan().is_empty(), "nothing was registered");
 }
 
+/// middleware-hooks §7.1 row 9.
 #[test]
 fn a_layer_registered_by_name_stands_at_that_scope_only() {
     for scope in ScopeName::ALL {
@@ -270,6 +274,7 @@ async fn fault_h4_inherited_layers_stand_outside_the_childs_own_at_any_depth() {
     assert_eq!(answer(&grandchild.tool_call).await, "[in]gp");
 }
 
+/// middleware-hooks §7.1 row 14.
 #[tokio::test]
 async fn a_later_change_of_the_parent_does_not_reach_the_child_nor_the_other_way_round() {
     let parent = Interceptors::default();

@@ -57,6 +57,7 @@ fn model<'a>(
     })
 }
 
+/// middleware-hooks §7.1 row 16.
 #[tokio::test]
 async fn a_failed_attempt_may_be_repeated_through_the_layers_inside() {
     let (chain, log, entered) = (Chain::default(), Log::default(), AtomicU32::new(0));

@@ -137,6 +137,7 @@ async fn fault_i15_empty_and_pending_results_pass_as_they_are() {
     assert!(through(&[pending]).await.is_pending());
 }
 
+/// middleware-hooks §7.1 row 15.
 #[tokio::test]
 async fn a_failure_of_any_other_scope_stays_a_failure() {
     async fn check<S: Sample>() {
