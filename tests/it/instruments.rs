@@ -366,7 +366,8 @@ impl Instrumentation for Legs {
 async fn a_leg_is_over_once_whatever_ended_it_and_before_anybody_is_told() {
     let legs = Legs::default();
     let take = || std::mem::take(&mut *legs.0.lock());
-    let answers = agent([Reply::new().text("a").text("b").finish()]).instrument(legs.clone()).build().unwrap();
+    let answers =
+        agent([Reply::new().text("a").text("b").finish()]).instrument(legs.clone()).build().unwrap();
     let mut turn = answers.run("hi").unwrap();
     assert_eq!(take(), ["leg 1 begins in no call"], "before the leg is polled");
     turn.result().await;
@@ -376,7 +377,8 @@ async fn a_leg_is_over_once_whatever_ended_it_and_before_anybody_is_told() {
     turn.interrupt(CancelCause::requested("ann"));
     turn.outcome().await;
     assert_eq!(take(), ["leg 1 begins in no call", "over Some(Cancelled)"]);
-    let refused = agent([]).instrument(legs.clone()).spawner(Spawner::new(|_| Err(StartError::Spawn("full".into()))));
+    let refused =
+        agent([]).instrument(legs.clone()).spawner(Spawner::new(|_| Err(StartError::Spawn("full".into()))));
     refused.build().unwrap().run("hi").unwrap_err();
     assert_eq!(take(), ["leg 1 begins in no call", "over None"]);
 }
