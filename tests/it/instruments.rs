@@ -11,7 +11,7 @@ use turnwright_hook::instrument::{Call, CallScope, Ended, Instrumentation, follo
 use turnwright_interceptor::{Around, Exit, Next, builtin::Retry, interceptor, scope};
 use turnwright_llm_stream::{LlmRequest, LlmResponse, OutputSchema};
 use turnwright_react_runtime::{
-    Agent, AgentBuilder,
+    Agent, AgentBuilder, Spawner, StartError,
     gate::AskFor,
     tool::{Tool, ToolContext, ToolError, tool},
 };
@@ -351,6 +351,60 @@ async fn fault_h11_sessions_beside_each_other_do_not_mix_their_calls() {
     }
 }
 
+/// Writes down the callbacks around legs, and first chunks.
+#[derive(Default, Clone)]
+struct Legs(Arc<Mutex<Vec<String>>>);
+impl Instrumentation for Legs {
+    type Context = ();
+    fn leg_begins(&self, ctx: &TurnContext) {
+        let scope = if CallScope::current().is_some() { "a call" } else { "no call" };
+        self.0.lock().push(format!("leg {} begins in {scope}", ctx.leg()));
+    }
+    fn leg_over(&self, _: &TurnContext, outcome: Option<&LegOutcome>) {
+        self.0.lock().push(format!("over {:?}", outcome.map(LegOutcome::outcome)));
+    }
+    fn on_first_chunk(&self, _: &Call<'_>) {
+        self.0.lock().push("first chunk".into());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_leg_is_over_once_whatever_ended_it_and_before_anybody_is_told() {
+    let legs = Legs::default();
+    let take = || std::mem::take(&mut *legs.0.lock());
+    let answers =
+        agent([Reply::new().text("a").text("b").finish()]).instrument(legs.clone()).build().unwrap();
+    let mut turn = answers.run("hi").unwrap();
+    assert_eq!(take(), ["leg 1 begins in no call"], "before the leg is polled");
+    turn.result().await;
+    assert_eq!(take(), ["first chunk", "over Some(Completed)"]);
+    let silent = || agent([Reply::new().silence()]).instrument(legs.clone()).build().unwrap();
+    let mut turn = silent().run("hi").unwrap();
+    turn.interrupt(CancelCause::requested("ann"));
+    turn.outcome().await;
+    assert_eq!(take(), ["leg 1 begins in no call", "over Some(Cancelled)"]);
+    let refused =
+        agent([]).instrument(legs.clone()).spawner(Spawner::new(|_| Err(StartError::Spawn("full".into()))));
+    refused.build().unwrap().run("hi").unwrap_err();
+    assert_eq!(take(), ["leg 1 begins in no call", "over None"]);
+}
+
+#[test]
+fn a_leg_whose_async_runtime_goes_away_is_over_too() {
+    let legs = Legs::default();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let turn = runtime.block_on(async {
+        let silent = agent([Reply::new().silence()]).instrument(legs.clone()).build().unwrap();
+        let turn = silent.run("hi").unwrap();
+        tokio::task::yield_now().await;
+        turn
+    });
+    assert_eq!(legs.0.lock().len(), 1);
+    drop(runtime);
+    assert_eq!(legs.0.lock()[1..], ["over Some(Failed)"]);
+    drop(turn);
+}
+
 /// Panics in every callback.
 struct Panics;
 impl Instrumentation for Panics {
@@ -378,5 +432,5 @@ async fn fault_g16_instrumentation_that_panics_never_breaks_a_turn_and_the_other
     assert_eq!(ran.result().content, "done");
     assert_eq!(diary.take().len(), 10);
     let overhead = agent.instruments().overhead();
-    assert_eq!((overhead.panics, overhead.calls), (5, 20));
+    assert_eq!((overhead.panics, overhead.calls), (5, 28));
 }

@@ -37,6 +37,7 @@ mod subagents;
 mod support;
 mod sweep;
 mod threads;
+mod traces;
 mod turns;
 mod typed;
 mod wire;

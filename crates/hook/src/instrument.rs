@@ -3,7 +3,8 @@
 //! the callback before to the one after.
 //!
 //! The callback after follows whenever the one before was invoked, whatever ended the call: an answer, an error, a panic, a
-//! cancel, or that its future was dropped. A call that a layer answered in its place has neither.
+//! cancel, or that its future was dropped. A call that a layer answered in its place has neither. A leg has a pair of its own,
+//! around everything: [`Instrumentation::leg_begins`] and [`Instrumentation::leg_over`].
 //!
 //! ```
 //! use turnwright_core::{ToolCall, ToolResult, clock::Instant};
@@ -64,6 +65,19 @@ pub trait Instrumentation: Send + Sync + 'static {
     /// What the callbacks before hand to those after.
     type Context: Send + 'static;
 
+    /// A leg is about to be spawned. Called where it was started, in the task of whoever started it, so that what is current
+    /// there can be kept: a trace, a request's id. [`Self::leg_over`] follows.
+    fn leg_begins(&self, ctx: &TurnContext) {
+        let _ = ctx;
+    }
+
+    /// A leg is over: after its last hook and its last save, right before whoever started it is told. Called once a leg that
+    /// began, whatever ended it, also when the async runtime goes away and no hook fires any more. The outcome is none when the
+    /// leg could not be spawned, and so never was one.
+    fn leg_over(&self, ctx: &TurnContext, outcome: Option<&LegOutcome>) {
+        let _ = (ctx, outcome);
+    }
+
     /// A leg's work begins; the input is what the layers of `AgentRun` made of the turn's first message.
     fn before_agent_run(&self, call: &Call<'_>, input: &[Part]) -> Option<Self::Context> {
         let _ = (call, input);
@@ -85,6 +99,11 @@ pub trait Instrumentation: Send + Sync + 'static {
     /// an answer of a form that the client's format does not know.
     fn on_request(&self, call: &Call<'_>, request: &LlmRequest) {
         let _ = (call, request);
+    }
+
+    /// The first piece of an answer arrived: text, reasoning, or a call. At most once an attempt.
+    fn on_first_chunk(&self, call: &Call<'_>) {
+        let _ = call;
     }
 
     /// An attempt at a model call ended: its stream is closed.
@@ -193,12 +212,35 @@ impl Instruments {
 
     /// Calls [`Instrumentation::on_request`] in the current call: for runtimes. Outside of one nothing is done.
     pub fn request(&self, ctx: &TurnContext, request: &LlmRequest) {
+        self.in_call(ctx, |metered, call| metered.request(call, request));
+    }
+
+    /// Calls [`Instrumentation::on_first_chunk`] in the current call: for runtimes. Outside of one nothing is done.
+    pub fn first_chunk(&self, ctx: &TurnContext) {
+        self.in_call(ctx, Metered::first_chunk);
+    }
+
+    fn in_call(&self, ctx: &TurnContext, tell: impl Fn(&Metered, &Call<'_>)) {
         if self.is_empty() {
             return;
         }
         let Some(scope) = CallScope::current() else { return };
         for metered in &*self.0.list() {
-            metered.request(&Call { ctx, scope }, request);
+            tell(metered, &Call { ctx, scope });
+        }
+    }
+
+    /// Calls [`Instrumentation::leg_begins`]: for runtimes.
+    pub fn leg_begins(&self, ctx: &TurnContext) {
+        for metered in &*self.0.list() {
+            metered.leg_begins(ctx);
+        }
+    }
+
+    /// Calls [`Instrumentation::leg_over`]: for runtimes.
+    pub fn leg_over(&self, ctx: &TurnContext, outcome: Option<&LegOutcome>) {
+        for metered in &*self.0.list() {
+            metered.leg_over(ctx, outcome);
         }
     }
 }

@@ -48,6 +48,11 @@ impl LlmEvent {
         Self::StreamFailure(Box::new(StreamFailure { error }))
     }
 
+    /// Whether it is a piece of the answer: text, reasoning, a call.
+    pub fn is_output(&self) -> bool {
+        matches!(self, Self::TextDelta { .. } | Self::ReasoningDelta(_) | Self::ToolCallComplete(_))
+    }
+
     /// Whether the stream ends with this event.
     pub fn is_terminal(&self) -> bool {
         matches!(self, Self::Finish(_) | Self::StreamFailure(_))

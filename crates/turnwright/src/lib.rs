@@ -221,6 +221,7 @@
 //! | `sigv4` | no | with `providers`: requests to Bedrock signed with credentials of AWS, beside those with a key |
 //! | `code` | no | `code`: a tool that runs a model's code, and Python in a child process |
 //! | `store` | no | `store`: sessions, journals, commands and leases in SQLite, which is built from C |
+//! | `traces` | no | `trace_spans`: OpenTelemetry spans of turns, by the conventions for generative AI |
 //! | `testkit` | no | `testkit`: scripted models, a hostile provider server, checkers; for tests |
 //!
 //! # The crates
@@ -254,6 +255,9 @@ pub use turnwright_store as store;
 #[cfg(feature = "testkit")]
 #[doc(inline)]
 pub use turnwright_testkit as testkit;
+#[cfg(feature = "traces")]
+#[doc(inline)]
+pub use turnwright_trace_spans as trace_spans;
 
 #[doc(inline)]
 pub use turnwright_control::{
@@ -349,6 +353,7 @@ pages! {
     "docs/guide/subagents.md" GuideSubagents,
     "docs/guide/recipes.md" GuideRecipes,
     "docs/guide/observing.md" GuideObserving,
+    "docs/traces.md" TracesPage,
     "docs/guide/memory.md" GuideMemory,
     "docs/guide/testing.md" GuideTesting,
     "docs/guide/ladder.md" GuideLadder,

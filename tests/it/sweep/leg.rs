@@ -9,6 +9,7 @@ use std::{
 };
 
 use futures::FutureExt;
+use opentelemetry_sdk::trace::SpanData;
 use parking_lot::Mutex;
 use turnwright_control::InMemoryControlChannel;
 use turnwright_core::{CallId, Decision, Message, Outcome, SessionId, Timestamp};
@@ -19,6 +20,9 @@ use turnwright_react_runtime::{
     store::{MemoryStore, SessionCommit, SessionStore},
 };
 use turnwright_testkit::{trace::HookTrace, virtual_sources};
+use turnwright_trace_spans::Tier;
+
+use crate::traces::spans::Spans;
 
 use super::{
     counts,
@@ -43,6 +47,9 @@ pub(super) struct Report {
     pub(super) leg_trace: Vec<(HookPoint, usize)>,
     pub(super) callbacks: Vec<Callback>,
     pub(super) records: Vec<Arc<turnwright_react_runtime::Record>>,
+    pub(super) spans: Vec<SpanData>,
+    /// What is wrong with them.
+    pub(super) spans_checked: Result<(), String>,
     pub(super) stored: usize,
     pub(super) busy: bool,
     /// How far the leg was, at each place if it was not cut, and at its end.
@@ -122,12 +129,16 @@ async fn run(scenario: Scenario, mode: Mode, k: usize, earlier: &[Report]) -> Re
     });
     let probe = knife.clone();
     let began = sources.clock.instant();
+    let spans = Spans::new();
+    let traces = spans.traces(Tier::Full);
     let agent: Agent = scenario
         .agent(&model, &trace)
         .sources(sources.clone())
         .channel(channel.clone())
         .store(store.clone())
         .spawner(spawner)
+        .hooks(traces.hooks())
+        .instrument(traces.instrument())
         .commit_probe(Arc::new(move || probe.commit()))
         .build()
         .unwrap();
@@ -157,6 +168,8 @@ async fn run(scenario: Scenario, mode: Mode, k: usize, earlier: &[Report]) -> Re
     let earlier_trace = before.map(|r| r.trace.clone()).unwrap_or_default();
     let events = knife.record.events.lock().clone();
     let stored = store.load(&id).await.unwrap().unwrap_or_default().messages.len();
+    assert_eq!(traces.open_legs(), 0, "{scenario:?} {mode:?} {k}: the spans of a leg outlived it");
+    let before_spans: Vec<_> = earlier.iter().flat_map(|r| r.spans.clone()).collect();
     let report = Report {
         polls: knife.polls.load(SeqCst),
         commits: knife.commits.load(SeqCst),
@@ -168,6 +181,8 @@ async fn run(scenario: Scenario, mode: Mode, k: usize, earlier: &[Report]) -> Re
         leg_trace,
         callbacks: watched.callbacks(),
         records: watched.records(),
+        spans: spans.ended(),
+        spans_checked: spans.check(&before_spans),
         stored,
         busy: session.is_busy(),
         after_cut: knife.cut_at.lock().map(|at| ended - at),

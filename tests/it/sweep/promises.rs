@@ -35,6 +35,7 @@ pub(super) fn check(cut: &Cut<'_>, report: &Report) {
         ("hooks", hooks(cut, report)),
         ("callbacks", watched::callbacks(cut, report)),
         ("records", watched::records(cut, report)),
+        ("spans", watched::spans(cut, report)),
         ("end", verdict::end(cut, report)),
         ("begun", verdict::nothing_begins(cut, report)),
         ("time", verdict::in_time(cut, report)),

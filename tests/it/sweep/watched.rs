@@ -2,11 +2,15 @@
 
 use std::{collections::HashMap, sync::Arc};
 
+use opentelemetry::trace::Status;
 use parking_lot::Mutex;
-use turnwright_core::{LegOutcome, Part, ToolCall, ToolResult};
+use turnwright_core::{LegOutcome, Outcome, Part, ToolCall, ToolResult};
 use turnwright_hook::instrument::{Call, CallScope, Ended, Instrumentation};
 use turnwright_llm_stream::{LlmRequest, LlmResponse};
 use turnwright_react_runtime::{Agent, Record, RecordKind, TurnEventKind};
+use turnwright_trace_spans::names;
+
+use crate::traces::spans::{drawn, int, text};
 
 use super::{cut::Mode, leg::Report, oracle::Cut, promises::ensure};
 
@@ -143,6 +147,32 @@ pub(super) fn records(cut: &Cut<'_>, report: &Report) -> Result<(), String> {
     let is_leftover = |record: &Record| matches!(event(record), Some(TurnEventKind::Command { .. }));
     let unstored = all.iter().find(|record| !record.stored && !is_leftover(record));
     ensure(cut.mode == Mode::RuntimeDrop || unstored.is_none(), || format!("not stored: {unstored:?}"))
+}
+
+/// Each span that was opened is ended, inside of its parent; there is one root, it says how the leg ended, and what all model calls
+/// of the turn used is what the turn used.
+pub(super) fn spans(cut: &Cut<'_>, report: &Report) -> Result<(), String> {
+    report.spans_checked.clone()?;
+    let wrong = |what: &str| format!("{what}: {}", drawn(&report.spans));
+    let roots: Vec<_> = report.spans.iter().filter(|span| span.name == "invoke_agent sweep").collect();
+    // A leg that was cut before its first point has none.
+    ensure(roots.len() == usize::from(!report.spans.is_empty()), || wrong("one root"))?;
+    if let (Some(root), Some(finished)) = (roots.first(), report.finished()) {
+        let outcome = serde_json::to_value(finished.outcome).unwrap();
+        ensure(text(root, names::OUTCOME) == outcome, || wrong("the outcome"))?;
+        let is_error = matches!(root.status, Status::Error { .. });
+        let may_be = finished.outcome.is_terminal() && finished.outcome != Outcome::Completed;
+        ensure(is_error == may_be, || wrong("the status"))?;
+    }
+    let all = cut.earlier.iter().flat_map(|report| &report.spans).chain(&report.spans);
+    let used: i64 = all.map(|span| int(span, names::INPUT_TOKENS)).sum();
+    let total = report.finished().and_then(|finished| finished.usage.input_tokens);
+    // A dropped handle has nobody to see the total; of a runtime that went away no point says what a cut call used.
+    let is_known = cut.mode != Mode::RuntimeDrop;
+    let total_is = |total: i64| used == total || (!is_known && used < total);
+    ensure(total.and_then(|total| i64::try_from(total).ok()).is_none_or(total_is), || {
+        wrong(&format!("{used} of {total:?} tokens"))
+    })
 }
 
 fn event(record: &Record) -> Option<&TurnEventKind> {

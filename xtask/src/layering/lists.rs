@@ -20,6 +20,7 @@ pub(crate) const ALLOWED: &[Row] = &[
     ("react-runtime", &["control", "core", "hook", "interceptor", "llm-stream"]),
     ("store", &["control", "core", "react-runtime"]),
     ("testkit", &["control", "core", "hook", "interceptor", "llm-stream", "react-runtime"]),
+    ("trace-spans", &["control", "core", "hook", "interceptor", "llm-stream"]),
     (
         "turnwright",
         &[
@@ -34,6 +35,7 @@ pub(crate) const ALLOWED: &[Row] = &[
             "react-runtime",
             "store",
             "testkit",
+            "trace-spans",
         ],
     ),
 ];
@@ -114,7 +116,7 @@ pub(crate) const TABLE: &[Row] = &[
 ];
 
 /// Edges that must be optional, because a feature stands for the crate.
-pub(crate) const OPTIONAL: &[Row] = &[("turnwright", &["providers", "testkit"])];
+pub(crate) const OPTIONAL: &[Row] = &[("turnwright", &["providers", "testkit", "trace-spans"])];
 
 /// The crate that every other one may use in tests, whatever [`TABLE`] says.
 pub(crate) const TESTKIT: &str = "testkit";

@@ -9,7 +9,7 @@ use std::{
 };
 
 use turnwright_core::{
-    CodeCell, CodeResult, LegOutcome, Part, ToolCall, ToolResult, panic::panic_text, short_name,
+    CodeCell, CodeResult, LegOutcome, Part, ToolCall, ToolResult, TurnContext, panic::panic_text, short_name,
 };
 use turnwright_llm_stream::{LlmRequest, LlmResponse};
 
@@ -72,19 +72,31 @@ impl Metered {
     }
 
     pub(super) fn before(&self, call: &Call<'_>, given: Given<'_>) -> Context {
-        self.metered(call, || self.inner.before(call, given)).flatten()
+        self.metered(call.ctx, || self.inner.before(call, given)).flatten()
     }
 
     pub(super) fn request(&self, call: &Call<'_>, request: &LlmRequest) {
-        self.metered(call, || self.inner.request(call, request));
+        self.metered(call.ctx, || self.inner.request(call, request));
+    }
+
+    pub(super) fn first_chunk(&self, call: &Call<'_>) {
+        self.metered(call.ctx, || self.inner.first_chunk(call));
+    }
+
+    pub(super) fn leg_begins(&self, ctx: &TurnContext) {
+        self.metered(ctx, || self.inner.leg_begins(ctx));
+    }
+
+    pub(super) fn leg_over(&self, ctx: &TurnContext, outcome: Option<&LegOutcome>) {
+        self.metered(ctx, || self.inner.leg_over(ctx, outcome));
     }
 
     pub(super) fn after(&self, call: &Call<'_>, over: Over<'_>, context: Context) {
-        self.metered(call, || self.inner.after(call, over, context));
+        self.metered(call.ctx, || self.inner.after(call, over, context));
     }
 
-    fn metered<T>(&self, call: &Call<'_>, callback: impl FnOnce() -> T) -> Option<T> {
-        let clock = &call.ctx.sources().clock;
+    fn metered<T>(&self, ctx: &TurnContext, callback: impl FnOnce() -> T) -> Option<T> {
+        let clock = &ctx.sources().clock;
         let began = clock.instant();
         let called = catch_unwind(AssertUnwindSafe(callback));
         let took = clock.instant().saturating_duration_since(began);
@@ -123,6 +135,9 @@ pub enum Over<'a> {
 trait Erased: Send + Sync {
     fn before(&self, call: &Call<'_>, given: Given<'_>) -> Context;
     fn request(&self, call: &Call<'_>, request: &LlmRequest);
+    fn first_chunk(&self, call: &Call<'_>);
+    fn leg_begins(&self, ctx: &TurnContext);
+    fn leg_over(&self, ctx: &TurnContext, outcome: Option<&LegOutcome>);
     fn after(&self, call: &Call<'_>, over: Over<'_>, context: Context);
 }
 
@@ -139,6 +154,18 @@ impl<I: Instrumentation> Erased for I {
 
     fn request(&self, call: &Call<'_>, request: &LlmRequest) {
         self.on_request(call, request);
+    }
+
+    fn first_chunk(&self, call: &Call<'_>) {
+        self.on_first_chunk(call);
+    }
+
+    fn leg_begins(&self, ctx: &TurnContext) {
+        Instrumentation::leg_begins(self, ctx);
+    }
+
+    fn leg_over(&self, ctx: &TurnContext, outcome: Option<&LegOutcome>) {
+        Instrumentation::leg_over(self, ctx, outcome);
     }
 
     fn after(&self, call: &Call<'_>, over: Over<'_>, context: Context) {

@@ -170,6 +170,12 @@ impl AgentBuilder {
         self
     }
 
+    /// Adds hooks, each as by [`Self::hook`].
+    pub fn hooks<H: Into<HookSpec>>(mut self, hooks: impl IntoIterator<Item = H>) -> Self {
+        self.hooks.extend(hooks.into_iter().map(Into::into));
+        self
+    }
+
     /// Whether a hook of this name was added.
     pub fn has_hook(&self, name: &str) -> bool {
         self.hooks.iter().any(|hook| hook.hook_name() == name)

@@ -304,6 +304,7 @@ impl LegRt {
         self.charge_time();
         let messages = self.ledger.with(Leg::close);
         // Before the next turn can start.
+        self.agent.instruments.leg_over(&self.ctx, Some(outcome));
         self.ledger.with(|leg| leg.record_end(outcome));
         self.session.leg_ended(messages, snapshot);
         self.say_end(outcome);
@@ -319,6 +320,7 @@ impl LegRt {
         });
         result.fail(error);
         let outcome = LegOutcome::Finished(Box::new(result));
+        self.agent.instruments.leg_over(&self.ctx, Some(&outcome));
         self.ledger.with(|leg| leg.record_end(&outcome));
         // The message of a first leg is the caller's again, and may come again.
         if self.ctx.leg() == 1

@@ -134,7 +134,12 @@ impl LegRt {
         let shared = StreamCall::new();
         let layers = self.agent.interceptors.llm_stream.snapshot();
         let mut events = layers.wrap(ctx, request, &shared, provider);
+        let mut awaits_first = !self.agent.instruments.is_empty();
         while let Some(event) = events.next().await {
+            if awaits_first && event.is_output() {
+                awaits_first = false;
+                self.agent.instruments.first_chunk(ctx);
+            }
             if self.ledger.with(|leg| leg.event(event)) {
                 call.mark_visible();
             }

@@ -365,11 +365,13 @@ impl Session {
             rt.ctx.request_drain();
         }
         let last = LastWords::of(&rt);
+        agent.instruments.leg_begins(&rt.ctx);
         // A turn that is started in a call is a part of it. Refused, or panicked: the future is gone and never ran, so nothing
         // happened.
         let spawned = agent.spawn.spawn(Box::pin(follow(drive(rt.clone(), last))));
         if spawned.is_err() {
             rt.keep_landed(false);
+            agent.instruments.leg_over(&rt.ctx, None);
         }
         spawned?;
         starting.disarm();

@@ -1,0 +1,5 @@
+//! Spans of turns.
+
+mod golden;
+mod names;
+pub(crate) mod spans;
