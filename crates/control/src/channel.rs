@@ -84,6 +84,16 @@ pub trait ControlChannel: Send + Sync {
         Vec::new()
     }
 
+    /// Waits until what waits for the session, wherever it was sent, can be taken here: for whoever runs it from now on. Where all
+    /// that was accepted can be taken at once, which is the default, it is ready at once.
+    ///
+    /// # Cancel safety
+    /// Safe: what was fetched and is not taken waits for whoever listens next.
+    fn fetch<'a>(&'a self, session: &'a SessionId) -> BoxFuture<'a, ()> {
+        let _ = session;
+        Box::pin(std::future::ready(()))
+    }
+
     /// A wake-up that fires when a command for the session arrives. Level-triggered from now on.
     fn wakeup(&self, session: &SessionId) -> Wakeup;
 }

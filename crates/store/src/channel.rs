@@ -119,9 +119,13 @@ impl SqliteChannel {
     /// Takes what waits for a session that is listened to here.
     fn claim(&self, session: SessionId) {
         // One that is under way and has not begun finds what has come since, too.
-        if !self.listeners.sessions().contains(&session) || !self.claiming.lock().insert(session.clone()) {
-            return;
+        if self.listeners.sessions().contains(&session) && self.claiming.lock().insert(session.clone()) {
+            self.claim_then(session, || ());
         }
+    }
+
+    /// Takes what waits for a session, and then does this, in the writer's thread.
+    fn claim_then(&self, session: SessionId, done: impl FnOnce() + Send + 'static) {
         let (me, now, claiming) = (self.me.clone(), self.shared.now(), self.claiming.clone());
         let of = session.clone();
         let claim = move |tx: &Transaction<'_>| {
@@ -129,16 +133,19 @@ impl SqliteChannel {
             claim(tx, &of, None, &now)
         };
         let (claiming, shared) = (self.claiming.clone(), self.shared.clone());
-        let then = move |claimed: Result<Vec<Claimed>, StoreError>| match (claimed, me.upgrade()) {
-            (Ok(claimed), _) if claimed.is_empty() => {}
-            (Ok(claimed), Some(me)) => me.take_over(&session, claimed),
-            // Nobody is there any more.
-            (Ok(claimed), None) => release(&shared, None, claimed),
-            (Err(e), _) => {
-                // The transaction may not even have begun.
-                claiming.lock().remove(&session);
-                tracing::warn!("commands for session {session} could not be claimed yet: {e}");
+        let then = move |claimed: Result<Vec<Claimed>, StoreError>| {
+            match (claimed, me.upgrade()) {
+                (Ok(claimed), _) if claimed.is_empty() => {}
+                (Ok(claimed), Some(me)) => me.take_over(&session, claimed),
+                // Nobody is there any more.
+                (Ok(claimed), None) => release(&shared, None, claimed),
+                (Err(e), _) => {
+                    // The transaction may not even have begun.
+                    claiming.lock().remove(&session);
+                    tracing::warn!("commands for session {session} could not be claimed yet: {e}");
+                }
             }
+            done();
         };
         self.shared.threads.write_then(claim, then);
     }
@@ -330,6 +337,24 @@ impl ControlChannel for SqliteChannel {
     fn queued(&self, session: &SessionId) -> Vec<CommandId> {
         let all = self.claimed.lock();
         all.get(session).into_iter().flatten().map(|claimed| claimed.command.id).collect()
+    }
+
+    fn fetch<'a>(&'a self, session: &'a SessionId) -> BoxFuture<'a, ()> {
+        Box::pin(async move {
+            let (of, owner) = (session.clone(), self.shared.owner.clone());
+            // Most often nothing waits, and a look costs no change.
+            let waits = self.shared.threads.read(move |db| waits(db, &of, &owner).map_err(sql)).await;
+            if let Ok(false) = waits {
+                return;
+            }
+            let (told, done) = tokio::sync::oneshot::channel();
+            self.claim_then(session.clone(), move || {
+                // Whoever waited may be gone.
+                let _ = told.send(());
+            });
+            // The writer may be gone: then nothing can be taken.
+            let _ = done.await;
+        })
     }
 
     fn wakeup(&self, session: &SessionId) -> Wakeup {

@@ -3,6 +3,7 @@
 mod clean_up;
 mod context;
 mod core;
+mod groups;
 
 use std::sync::Arc;
 

@@ -12,6 +12,7 @@ mod gating;
 mod llm_breaker;
 #[cfg(test)]
 mod llm_cache;
+mod llm_context;
 #[cfg(test)]
 mod llm_fallback;
 #[cfg(test)]

@@ -61,6 +61,7 @@ impl Core<scope::Turn> for TurnCore<'_> {
             Box::pin(rt.mark_running(begun_from)).await?;
             // What was sent before the leg had the session is for it: a stop is seen before anything begins.
             if let Some(channel) = &rt.agent.channel {
+                rt.or_cancel(channel.fetch(ctx.session())).await?;
                 drain_and_tell(&**channel, ctx, &mut |command, fate| rt.tell(command, fate))?;
             }
         }

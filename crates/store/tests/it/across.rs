@@ -4,7 +4,7 @@ use std::{path::Path, sync::Arc, time::Duration};
 
 use tempfile::TempDir;
 use turnwright_control::{CommandBody, ControlChannel, ControlCommand, ControlScope, Fate};
-use turnwright_core::{ErrorKind, Outcome, SessionId, Sources};
+use turnwright_core::{ErrorKind, Outcome, Part, SessionId, Sources};
 use turnwright_react_runtime::{
     Agent, AgentBuilder,
     gate::AskFor,
@@ -82,6 +82,23 @@ async fn who_waits_for_a_message_takes_nothing_from_the_process_that_runs_the_tu
     assert!(matches!(fate, Fate::Applied | Fate::Stale | Fate::Returned { .. }), "{fate:?}");
     turn.outcome().await;
     drop(told.await);
+}
+
+#[tokio::test]
+async fn what_was_sent_before_a_turn_is_in_it_however_quick_that_is() {
+    for _ in 0..10 {
+        let folder = TempDir::new().unwrap();
+        let path = folder.path().join("s.db");
+        let agent = agent(&path, vec![says("one"), says("two")]);
+        let body = CommandBody::InjectUserMessage { parts: vec![Part::text("by the way")] };
+        let command = ControlCommand::new(&Sources::default(), ControlScope::session(id()), "ann", body);
+        let theirs = SqliteStore::open(&path).unwrap().channel();
+        drop(theirs.send(command).await.unwrap());
+        drop(theirs);
+        let session = agent.open_session(id()).await.unwrap();
+        let result = session.start("go").unwrap().result().await.unwrap();
+        assert_eq!(result.content, "two", "it was not there yet when the turn was over");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
