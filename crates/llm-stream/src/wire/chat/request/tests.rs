@@ -93,7 +93,7 @@ fn fault_b12_e17_arguments_always_go_out_as_a_json_object() {
 }
 
 #[test]
-fn results_follow_their_calls_and_images_follow_all_results() {
+fn fault_b16_results_follow_their_calls_and_images_follow_all_results() {
     let calls = [ToolCall::new("c1", "t", "{}"), ToolCall::new("c2", "u", "{}")];
     let image = |uri: &str| ImageRef { uri: uri.into(), media_type: None };
     let mut first = ToolResult::ok(&calls[0], "one");

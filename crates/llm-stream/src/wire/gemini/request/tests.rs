@@ -123,7 +123,7 @@ fn without_tools_there_is_no_choice_and_auto_says_nothing() {
 }
 
 #[test]
-fn roles_alternate_results_come_first_and_images_after_them() {
+fn fault_b16_roles_alternate_results_come_first_and_images_after_them() {
     let calls = [ToolCall::new("c1", "t", "{}"), ToolCall::new("c2", "u", r#"{"b":1,"a":2}"#)];
     let mut first = ToolResult::ok(&calls[0], "one");
     first.images = vec![image("https://x/i.png", Some("image/png")), image("blob/7", None)];

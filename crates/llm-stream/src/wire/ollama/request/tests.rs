@@ -99,7 +99,7 @@ fn a_choice_that_the_format_cannot_express_is_refused_with_a_hint() {
 }
 
 #[test]
-fn results_follow_their_calls_and_images_follow_all_results() {
+fn fault_b16_results_follow_their_calls_and_images_follow_all_results() {
     let calls = [ToolCall::new("c1", "t", r#"{"b":1,"a":2}"#), ToolCall::new("c2", "u", "")];
     let mut first = ToolResult::ok(&calls[0], "one");
     first.images = vec![image("data:image/png;base64,AA=="), image("https://x/i.png")];

@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn turns_alternate_begin_with_the_user_and_results_come_first() {
+fn fault_b16_turns_alternate_begin_with_the_user_and_results_come_first() {
     let messages = vec![
         assistant(vec![Part::text("x")]),
         calls(&["c1", "c2"]),

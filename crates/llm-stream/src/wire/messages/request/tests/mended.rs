@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn turns_alternate_and_results_come_first() {
+fn fault_b16_turns_alternate_and_results_come_first() {
     let messages = vec![
         user("a"),
         user("b"),
