@@ -77,6 +77,30 @@ names! {
     OUTPUT_MESSAGES = "gen_ai.output.messages";
     /// Content: the tools that were sent.
     TOOL_DEFINITIONS = "gen_ai.tool.definitions";
+    /// Hash of what would be content: the system prompt.
+    INSTRUCTIONS_HASH = "turnwright.content.instructions.hash";
+    /// Its length in bytes.
+    INSTRUCTIONS_LENGTH = "turnwright.content.instructions.length";
+    /// Hash of the messages that were sent.
+    INPUT_HASH = "turnwright.content.input.hash";
+    /// Their length in bytes.
+    INPUT_LENGTH = "turnwright.content.input.length";
+    /// Hash of the answer.
+    OUTPUT_HASH = "turnwright.content.output.hash";
+    /// Its length in bytes.
+    OUTPUT_LENGTH = "turnwright.content.output.length";
+    /// Hash of the tools that were sent.
+    TOOLS_HASH = "turnwright.content.tools.hash";
+    /// Their length in bytes.
+    TOOLS_LENGTH = "turnwright.content.tools.length";
+    /// Hash of the arguments.
+    ARGUMENTS_HASH = "turnwright.content.arguments.hash";
+    /// Their length in bytes.
+    ARGUMENTS_LENGTH = "turnwright.content.arguments.length";
+    /// Hash of the result.
+    RESULTS_HASH = "turnwright.content.result.hash";
+    /// Its length in bytes.
+    RESULTS_LENGTH = "turnwright.content.result.length";
     /// What went wrong, in one of the words of `ErrorKind`.
     ERROR_TYPE = "error.type";
     /// The session again, for readers of sessions.

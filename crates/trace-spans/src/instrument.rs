@@ -36,6 +36,12 @@ impl Instrumentation for SpanInstrument {
         self.leg(call)?.chat_begins(call.ctx, call.scope.id, request).then_some(())
     }
 
+    fn on_request(&self, call: &Call<'_>, request: &LlmRequest) {
+        if let Some(leg) = self.leg(call) {
+            leg.chat_sent(call.scope.id, request);
+        }
+    }
+
     fn on_first_chunk(&self, call: &Call<'_>) {
         if let Some(leg) = self.leg(call) {
             leg.first_chunk(call.scope.id);

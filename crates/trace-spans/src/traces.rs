@@ -12,7 +12,7 @@ use turnwright_hook::{
 };
 use turnwright_interceptor::builtin::Redactor;
 
-use crate::{Tier, TraceHeaders, hooks, instrument::SpanInstrument, leg::Leg};
+use crate::{Content, Tier, TraceHeaders, hooks, instrument::SpanInstrument, leg::Leg};
 
 /// Who the user of a turn is.
 type UserOf = Arc<dyn Fn(&TurnContext) -> Option<String> + Send + Sync>;
@@ -39,6 +39,7 @@ pub(crate) struct Settings {
     pub(crate) cancel_as_error: bool,
     pub(crate) resume_in_trace: Duration,
     pub(crate) older_names: bool,
+    pub(crate) content: Content,
     pub(crate) redactor: Option<Arc<dyn Redactor>>,
     pub(crate) user: Option<UserOf>,
 }
@@ -51,6 +52,7 @@ impl Traces {
             cancel_as_error: true,
             resume_in_trace: Duration::from_secs(3600),
             older_names: true,
+            content: Content::default(),
             redactor: None,
             user: None,
         })
@@ -90,16 +92,17 @@ impl Shared {
         &self.tracer
     }
 
+    pub(crate) fn redactor(&self) -> Option<&dyn Redactor> {
+        self.settings.redactor.as_deref()
+    }
+
     pub(crate) fn user(&self, ctx: &TurnContext) -> Option<String> {
         self.settings.user.as_ref().and_then(|user| user(ctx))
     }
 
     /// A text that is not content, without what must not be seen.
     pub(crate) fn short(&self, text: &str) -> String {
-        let text = match &self.settings.redactor {
-            Some(redactor) => redactor.redact(text),
-            None => text.into(),
-        };
+        let text = self.redactor().map_or_else(|| text.into(), |redactor| redactor.redact(text));
         text.chars().take(SHORT_TEXT).collect()
     }
 
@@ -165,6 +168,12 @@ impl TracesBuilder {
     /// Whether names are written too that readers which lag know. They are by default.
     pub fn older_names(mut self, are: bool) -> Self {
         self.0.older_names = are;
+        self
+    }
+
+    /// What is written of what was said: nothing by default.
+    pub fn content(mut self, content: Content) -> Self {
+        self.0.content = content;
         self
     }
 

@@ -222,6 +222,7 @@
 //! | `code` | no | `code`: a tool that runs a model's code, and Python in a child process |
 //! | `store` | no | `store`: sessions, journals, commands and leases in SQLite, which is built from C |
 //! | `traces` | no | `trace_spans`: OpenTelemetry spans of turns, by the conventions for generative AI |
+//! | `otlp` | no | `traces`, and their export by OTLP over HTTP |
 //! | `testkit` | no | `testkit`: scripted models, a hostile provider server, checkers; for tests |
 //!
 //! # The crates

@@ -13,7 +13,7 @@ use opentelemetry::{
 };
 use opentelemetry_sdk::{
     error::OTelSdkResult,
-    trace::{InMemorySpanExporter, SdkTracerProvider, Span, SpanData, SpanProcessor},
+    trace::{InMemorySpanExporter, Sampler, SdkTracerProvider, Span, SpanData, SpanProcessor},
 };
 use parking_lot::Mutex;
 use turnwright_trace_spans::{Tier, Traces, TracesBuilder};
@@ -45,8 +45,13 @@ pub(crate) struct Spans {
 
 impl Spans {
     pub(crate) fn new() -> Self {
+        Self::sampled(Sampler::AlwaysOn)
+    }
+
+    pub(crate) fn sampled(sampler: Sampler) -> Self {
         let (started, exporter) = (Started::default(), InMemorySpanExporter::default());
         let provider = SdkTracerProvider::builder()
+            .with_sampler(sampler)
             .with_span_processor(started.clone())
             .with_simple_exporter(exporter.clone())
             .build();
@@ -114,6 +119,13 @@ pub(crate) fn int(span: &SpanData, key: &str) -> i64 {
         Some(other) => panic!("{key} is {other:?}"),
         None => 0,
     }
+}
+
+pub(crate) fn named<'a>(spans: &'a [SpanData], name: &str) -> &'a SpanData {
+    let mut of_name = spans.iter().filter(|span| span.name == name);
+    let span = of_name.next().unwrap_or_else(|| panic!("no {name} in {}", drawn(spans)));
+    assert!(of_name.next().is_none(), "{name} is not one");
+    span
 }
 
 /// The tree as text: times in milliseconds since the first span began, ids by the order in which they came.

@@ -28,6 +28,7 @@ pub(super) struct Chat {
     scope: Scope,
     span: Span,
     began: SystemTime,
+    is_sent: bool,
     has_first_chunk: bool,
     broke_off: Option<(SystemTime, Fault)>,
 }
@@ -81,9 +82,30 @@ impl Leg {
             attributes.push(KeyValue::new(names::OUTPUT_TYPE, "json"));
         }
         let span = self.start(chat_name(&request.model), &root, now, attributes, Vec::new());
-        let chat = Chat { scope, span, began: now, has_first_chunk: false, broke_off: None };
+        let chat = Chat { scope, span, began: now, is_sent: false, has_first_chunk: false, broke_off: None };
         self.spans.lock().chat = Some(chat);
         true
+    }
+
+    /// The request as the client gets it, after every layer.
+    pub(crate) fn chat_sent(&self, scope: Scope, request: &LlmRequest) {
+        let (content, by) = (&self.shared.settings.content, self.shared.redactor());
+        let is_it = |chat: &&mut Chat| chat.scope == scope && !chat.is_sent;
+        {
+            let mut spans = self.spans.lock();
+            let Some(chat) = spans.chat.as_mut().filter(is_it) else { return };
+            chat.is_sent = true;
+        }
+        let mut said = content.input(request.messages.iter().map(|message| &**message), by);
+        if let Some(system) = &request.system {
+            said.extend(content.instructions(system, by));
+        }
+        if !request.tools.is_empty() {
+            said.extend(content.tools(request.tools.iter().map(|tool| &**tool), by));
+        }
+        if let Some(chat) = self.spans.lock().chat.as_mut().filter(|chat| chat.scope == scope) {
+            chat.span.set_attributes(said);
+        }
     }
 
     pub(crate) fn first_chunk(&self, scope: Scope) {
@@ -103,6 +125,7 @@ impl Leg {
         let fault = match ended {
             Done(response) => {
                 let chat = self.spans.lock().chat.take_if(|chat| chat.scope == scope);
+                // Outside of the lock: redacting is the embedder's code.
                 end_all(chat.map(|mut chat| {
                     self.answered(&mut chat.span, response);
                     (chat.span, now)
@@ -166,6 +189,8 @@ impl Leg {
                 span.set_attribute(KeyValue::new(name, text.clone()));
             }
         }
+        let reason = if response.error.is_some() { "error".into() } else { finish_reason(response) };
+        span.set_attributes(self.shared.settings.content.output(response, &reason, self.shared.redactor()));
         span.set_attributes(usage(&response.usage, self.shared.settings.older_names));
     }
 

@@ -8,10 +8,12 @@ use opentelemetry::{
 };
 use opentelemetry_sdk::trace::Span;
 use serde::Serialize;
-use turnwright_core::{AgentResult, CancelCause, LegOutcome, Outcome, StopReason, Timestamp, TurnContext};
+use turnwright_core::{
+    AgentResult, CancelCause, LegOutcome, Outcome, Role, StopReason, Timestamp, TurnContext,
+};
 
 use super::{Fault, Leg, end_all, strings, tokens};
-use crate::{conventions as names, kept::Kept, w3c::TraceHeaders};
+use crate::{Capture, Field, conventions as names, kept::Kept, w3c::TraceHeaders};
 
 impl Leg {
     /// The root's context, opening it at first. None where nothing is recorded: then no child is opened either, so that one
@@ -42,13 +44,19 @@ impl Leg {
             attributes.push(KeyValue::new(names::PARENT_AGENT, by.leg.agent.clone()));
         }
         let name = (format!("{} {}", names::OP_AGENT, self.agent), SpanKind::Internal);
-        let span = self.start(name, &parent, self.now(), attributes, links);
+        let mut span = self.start(name, &parent, self.now(), attributes, links);
         let context = span.span_context().clone();
         if let Some(root) = TraceHeaders::of(&context) {
             let calls = kept.map(|kept| kept.calls).unwrap_or_default();
             Kept { root, at: ctx.sources().clock.now(), calls }.keep(ctx);
         }
         let is_recording = span.is_recording();
+        if is_recording && self.shared.settings.content.of(Field::Input) != Capture::Off {
+            let history = ctx.history().snapshot();
+            let asked = history.messages.iter().rfind(|message| message.role == Role::User);
+            let said = asked.into_iter().map(|message| &**message);
+            span.set_attributes(self.shared.settings.content.input(said, self.shared.redactor()));
+        }
         let mut spans = self.spans.lock();
         spans.root_context = Some(context.clone());
         if is_recording {
@@ -142,6 +150,10 @@ impl Leg {
             _ => "error",
         };
         root.set_attribute(strings(names::FINISH_REASONS, vec![reason.into()]));
+        if !result.content.is_empty() {
+            let (content, by) = (&self.shared.settings.content, self.shared.redactor());
+            root.set_attributes(content.answer(&result.content, reason, by));
+        }
         if let Some(cause) = &result.cancelled_by {
             self.cancelled(root, cause);
         }

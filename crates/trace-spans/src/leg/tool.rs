@@ -140,6 +140,7 @@ impl Leg {
         };
         // Only a model's id is told, not one that was made for a call of a call.
         let mut attributes = called(&call.name, outer.is_none().then_some(&call.id));
+        attributes.extend(self.shared.settings.content.arguments(&call.arguments, self.shared.redactor()));
         let mut links = Vec::new();
         if gated == Some(Gated::Approved) {
             attributes.push(state("approved"));
@@ -186,7 +187,10 @@ impl Leg {
                     span.set_attribute(KeyValue::new(names::TOOL_STOPPED, true));
                 }
                 (_, Some(error)) => self.mark(&mut span, &Fault::of_kind(error.kind)),
-                (_, None) => {}
+                (_, None) => {
+                    let content = &self.shared.settings.content;
+                    span.set_attributes(content.result(&result.content, self.shared.redactor()));
+                }
             },
             Failed(error) => self.mark(&mut span, &Fault::of_kind(error.kind)),
             Left(control) => self.mark(&mut span, &Fault::of_kind(control.info().kind)),
