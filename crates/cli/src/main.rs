@@ -25,6 +25,7 @@ mod signals;
 mod subagents;
 mod tape;
 mod tools;
+mod trace;
 mod view;
 mod watch;
 
@@ -44,6 +45,7 @@ use crate::{
     output::Output,
     refusal::Refusal,
     tape::Tape,
+    trace::Trace,
 };
 
 fn main() -> ExitCode {
@@ -90,24 +92,30 @@ fn dispatch(
             // What may be wrong is found out before any runtime starts and while Ctrl-C still ends the program.
             let prompt = run::prompt(args.prompt)?;
             let tape = Tape::open(&args.agent)?;
+            let trace = Trace::open(&args.agent, config)?;
             let store = kept::open(global, config)?;
-            let agent = agent::build(&args.agent, config, &tape, store.as_ref(), Purpose::Turn)?;
-            let code = block_on(run::turn(global, agent, store.as_ref(), args.session, prompt))?;
-            Ok(tape.end(code, global.color))
+            let agent = agent::build((&args.agent, config), (&tape, &trace), store.as_ref(), Purpose::Turn)?;
+            let code = block_on(run::turn(global, agent, store.as_ref(), args.session, prompt));
+            trace.end(global.color);
+            Ok(tape.end(code?, global.color))
         }
         Some(Command::Chat(args)) => {
             let tape = Tape::open(&args.agent)?;
+            let trace = Trace::open(&args.agent, config)?;
             let store = kept::open(global, config)?;
-            let agent = agent::build(&args.agent, config, &tape, store.as_ref(), Purpose::Chat)?;
-            let code = block_on(chat::run(global, agent, store.as_ref(), (&args, config)))?;
-            Ok(tape.end(code, global.color))
+            let agent = agent::build((&args.agent, config), (&tape, &trace), store.as_ref(), Purpose::Chat)?;
+            let code = block_on(chat::run(global, agent, store.as_ref(), (&args, config)));
+            trace.end(global.color);
+            Ok(tape.end(code?, global.color))
         }
         Some(Command::Resume(args)) => {
             let store = kept::existing(global, config)?;
             let tape = Tape::open(&args.agent)?;
-            let agent = agent::build(&args.agent, config, &tape, Some(&store), Purpose::Turn)?;
-            let code = block_on(resume::run(global, agent, &store, &args))?;
-            Ok(tape.end(code, global.color))
+            let trace = Trace::open(&args.agent, config)?;
+            let agent = agent::build((&args.agent, config), (&tape, &trace), Some(&store), Purpose::Turn)?;
+            let code = block_on(resume::run(global, agent, &store, &args));
+            trace.end(global.color);
+            Ok(tape.end(code?, global.color))
         }
         Some(Command::Sessions(command)) => block_on(sessions::run(global, config, command)),
         Some(Command::Ctl(command)) => block_on(ctl::run(global, config, command)),

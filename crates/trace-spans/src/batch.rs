@@ -172,7 +172,11 @@ impl SpanProcessor for BatchProcessor {
         };
         let is_taken = !self.counters.is_shut.load(Relaxed)
             && has_room()
-            && self.orders.lock().as_ref().is_some_and(|orders| orders.send(Order::Span(Box::new(span))).is_ok());
+            && self
+                .orders
+                .lock()
+                .as_ref()
+                .is_some_and(|orders| orders.send(Order::Span(Box::new(span))).is_ok());
         if !is_taken {
             self.counters.dropped.fetch_add(1, Relaxed);
         }
@@ -243,8 +247,8 @@ impl<E: SpanExporter> Worker<E> {
         }
         let exported = catch_unwind(AssertUnwindSafe(|| block_on(self.exporter.export(batch))));
         self.counters.waiting.fetch_sub(spans, Relaxed);
-        let exported = exported
-            .unwrap_or_else(|_| Err(OTelSdkError::InternalFailure("the exporter panicked".into())));
+        let exported =
+            exported.unwrap_or_else(|_| Err(OTelSdkError::InternalFailure("the exporter panicked".into())));
         let count = match &exported {
             Ok(()) => &self.counters.exported,
             Err(e) => {

@@ -41,7 +41,8 @@ impl Otlp {
     pub fn endpoint(mut self, url: impl Into<String>) -> Self {
         let url = url.into();
         let bare = url.trim_end_matches('/');
-        self.endpoint = Some(if bare.ends_with("/v1/traces") { bare.into() } else { format!("{bare}/v1/traces") });
+        self.endpoint =
+            Some(if bare.ends_with("/v1/traces") { bare.into() } else { format!("{bare}/v1/traces") });
         self
     }
 
@@ -80,7 +81,8 @@ impl Otlp {
             };
             http.build().map_err(|e| OtlpError::Setting(e.to_string()))
         });
-        let exporter = exporter.join().map_err(|_| OtlpError::Setting("the client cannot be set up".into()))??;
+        let exporter =
+            exporter.join().map_err(|_| OtlpError::Setting("the client cannot be set up".into()))??;
         let batch = BatchProcessor::new(exporter, self.limits.unwrap_or_else(BatchLimits::from_env))?;
         let counters = batch.counters();
         let mut resource = Resource::builder();

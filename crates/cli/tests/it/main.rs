@@ -30,4 +30,5 @@ mod subagents;
 mod support;
 mod terminal;
 mod tools;
+mod traces;
 mod usage;

@@ -1,3 +1,5 @@
+//! What each way writes, and that any text in any bound is JSON without what must not be seen.
+
 use std::borrow::Cow;
 
 use proptest::prelude::*;
