@@ -22,6 +22,7 @@ use crate::{
     subagents,
     tape::Tape,
     tools::{self, WRITES, Workspace},
+    trace::Trace,
 };
 
 const INSTRUCTIONS: &str = "You help a person at a terminal. With your tools you can list, search, read, write and edit \
@@ -45,15 +46,14 @@ pub(crate) enum Purpose {
 
 /// The agent these options describe, and it once more with whoever it may send.
 pub(crate) fn build(
-    args: &AgentArgs,
-    config: &Config,
-    tape: &Tape,
+    (args, config): (&AgentArgs, &Config),
+    (tape, trace): (&Tape, &Trace),
     store: Option<&SqliteStore>,
     purpose: Purpose,
 ) -> Result<(Agent, Vec<Agent>), Refusal> {
     let models = (provider::model(args, tape)?, fallbacks(args, config, tape)?);
     let agent = kept::keep(builder((args, config), &models, store, purpose)?, store);
-    subagents::build(agent, (args, config), models, store)
+    subagents::build(trace.put(agent), (args, config), (models, trace), store)
 }
 
 /// An agent with these models, and everything else as these options say.

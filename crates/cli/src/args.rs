@@ -8,11 +8,11 @@ use clap::{
     Args, Parser, Subcommand, ValueEnum,
     builder::{FalseyValueParser, PossibleValuesParser},
 };
-use turnwright::SessionId;
+use turnwright::{SessionId, trace_spans::Tier};
 
 pub(crate) use stored::{CtlCommand, SessionsCommand, StoreCommand, WaitArgs};
 
-use crate::{decode, exit};
+use crate::{decode, exit, trace};
 
 const ENVIRONMENT: &str = "\
 Environment:
@@ -272,6 +272,15 @@ pub(crate) struct AgentArgs {
     /// `plan` and `doctor` make no use of it.
     #[arg(long, value_name = "DIR", env = "TURNWRIGHT_TRAJECTORY")]
     pub(crate) trajectory: Option<PathBuf>,
+    /// Send traces of the turns to this server, by OTLP over HTTP, for example http://localhost:4318. What was said is not
+    /// in them. The variables of OpenTelemetry say the rest: headers, service name, sampler.
+    ///
+    /// `plan` and `doctor` make no use of this option and the next one.
+    #[arg(long, value_name = "URL", env = "TURNWRIGHT_OTLP", hide_env_values = true)]
+    pub(crate) otlp: Option<String>,
+    /// How much is traced: legs; model calls, tools and approvals too; iterations too.
+    #[arg(long, value_name = "minimal|standard|full", default_value = "standard", value_parser = trace::tier, env = "TURNWRIGHT_TRACE_TIER")]
+    pub(crate) trace_tier: Tier,
     #[command(flatten)]
     pub(crate) key: KeyArgs,
     #[command(flatten)]

@@ -25,6 +25,7 @@ mod signals;
 mod subagents;
 mod tape;
 mod tools;
+mod trace;
 mod trail;
 mod view;
 mod watch;
@@ -45,6 +46,7 @@ use crate::{
     output::Output,
     refusal::Refusal,
     tape::Tape,
+    trace::Trace,
     trail::Trail,
 };
 
@@ -92,36 +94,45 @@ fn dispatch(
             // What may be wrong is found out before any runtime starts and while Ctrl-C still ends the program.
             let prompt = run::prompt(args.prompt)?;
             let tape = Tape::open(&args.agent)?;
+            let trace = Trace::open(&args.agent, config)?;
             let store = kept::open(global, config)?;
-            let (agent, agents) = agent::build(&args.agent, config, &tape, store.as_ref(), Purpose::Turn)?;
+            let (agent, agents) =
+                agent::build((&args.agent, config), (&tape, &trace), store.as_ref(), Purpose::Turn)?;
             let code = block_on(async {
                 let trail = Trail::begin(&args.agent, &agents);
                 let code = run::turn(global, agent, store.as_ref(), args.session, prompt).await?;
                 Ok(trail.end(code, global.color).await)
-            })?;
-            Ok(tape.end(code, global.color))
+            });
+            trace.end(global.color);
+            Ok(tape.end(code?, global.color))
         }
         Some(Command::Chat(args)) => {
             let tape = Tape::open(&args.agent)?;
+            let trace = Trace::open(&args.agent, config)?;
             let store = kept::open(global, config)?;
-            let (agent, agents) = agent::build(&args.agent, config, &tape, store.as_ref(), Purpose::Chat)?;
+            let (agent, agents) =
+                agent::build((&args.agent, config), (&tape, &trace), store.as_ref(), Purpose::Chat)?;
             let code = block_on(async {
                 let trail = Trail::begin(&args.agent, &agents);
                 let code = chat::run(global, agent, store.as_ref(), (&args, config)).await?;
                 Ok(trail.end(code, global.color).await)
-            })?;
-            Ok(tape.end(code, global.color))
+            });
+            trace.end(global.color);
+            Ok(tape.end(code?, global.color))
         }
         Some(Command::Resume(args)) => {
             let store = kept::existing(global, config)?;
             let tape = Tape::open(&args.agent)?;
-            let (agent, agents) = agent::build(&args.agent, config, &tape, Some(&store), Purpose::Turn)?;
+            let trace = Trace::open(&args.agent, config)?;
+            let (agent, agents) =
+                agent::build((&args.agent, config), (&tape, &trace), Some(&store), Purpose::Turn)?;
             let code = block_on(async {
                 let trail = Trail::begin(&args.agent, &agents);
                 let code = resume::run(global, agent, &store, &args).await?;
                 Ok(trail.end(code, global.color).await)
-            })?;
-            Ok(tape.end(code, global.color))
+            });
+            trace.end(global.color);
+            Ok(tape.end(code?, global.color))
         }
         Some(Command::Sessions(command)) => block_on(sessions::run(global, config, command)),
         Some(Command::Ctl(command)) => block_on(ctl::run(global, config, command)),

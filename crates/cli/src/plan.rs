@@ -7,7 +7,7 @@ use turnwright::{ChatClient, ModelHandle, Plan};
 
 use crate::{
     Global, Refusal, agent, agent::Purpose, approval, args::AgentArgs, config::Config, output, provider,
-    subagents, tape::Tape, tools::WRITES, view::printable,
+    subagents, tape::Tape, tools::WRITES, trace::Trace, view::printable,
 };
 
 /// What stands in place of a model.
@@ -41,7 +41,7 @@ pub(crate) fn show(global: &Global, args: &AgentArgs, config: &Config) -> Result
         }
     };
     let agent = agent::builder((args, config), &models, None, Purpose::Plan)?;
-    let mut plan = subagents::build(agent, (args, config), models, None)?.0.plan();
+    let mut plan = subagents::build(agent, (args, config), (models, &Trace::none()), None)?.0.plan();
     if !is_configured {
         plan.model = NO_MODEL.into();
     }

@@ -12,7 +12,7 @@ use turnwright::{
     store::SqliteStore,
 };
 
-use crate::{Refusal, agent, agent::Models, args::AgentArgs, config::Config, hooks};
+use crate::{Refusal, agent, agent::Models, args::AgentArgs, config::Config, hooks, trace::Trace};
 
 /// Its name.
 pub(crate) const EXPLORER: &str = "explorer";
@@ -28,7 +28,7 @@ const INSTRUCTIONS: &str = "Another agent asks you about the files below one dir
 pub(crate) fn build(
     parent: AgentBuilder,
     (args, config): (&AgentArgs, &Config),
-    (model, fallbacks): Models,
+    ((model, fallbacks), trace): (Models, &Trace),
     store: Option<&SqliteStore>,
 ) -> Result<(Agent, Vec<Agent>), Refusal> {
     let Some(outputs) = config.text("subagents.outputs") else {
@@ -46,6 +46,7 @@ pub(crate) fn build(
     let explorer = agent::with_fallbacks(explorer, fallbacks);
     let explorer = agent::layers(agent::with_tools(explorer, &agent::workspace(args)?), config);
     let explorer = hooks::with(explorer, (args, config), &hooks::todo_lists(store))?;
+    let explorer = trace.put_into_child(explorer);
     // The program ends with the turn it was asked for: nothing goes on behind it.
     let built = Subagents::builder(sessions, mailbox, args.tool_root.join(outputs))
         .agent(WHAT_FOR, explorer)

@@ -1,5 +1,6 @@
 //! Spans of turns.
 
+mod export;
 mod faults;
 mod golden;
 mod names;

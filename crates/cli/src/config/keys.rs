@@ -317,10 +317,30 @@ pub(crate) const KEYS: &[Key] = &[
         "a Python interpreter: the model may run code cells with the tool `code`, each of which is asked about. It is no sandbox",
     ),
     option("tools.root", "tool_root", Kind::Text, ".", "the directory whose files the tools see"),
+    key(
+        "trace.content",
+        Kind::OneOf(&["off", "hash", "summary", "full"]),
+        "as `OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT` says, else off",
+        "how much of what was said is in the traces",
+    ),
+    option(
+        "trace.otlp",
+        "otlp",
+        Kind::Text,
+        "no traces",
+        "the server that traces are sent to, by OTLP over HTTP",
+    ),
+    option(
+        "trace.tier",
+        "trace_tier",
+        Kind::OneOf(&["minimal", "standard", "full"]),
+        "standard",
+        "how much is traced",
+    ),
 ];
 
 /// Tables that later versions have: a file that says something there is told so, and not ignored.
-pub(crate) const LATER: &[(&str, &str)] = &[("tracing", "traces"), ("server", "the server")];
+pub(crate) const LATER: &[(&str, &str)] = &[("server", "the server")];
 
 /// The key of this name.
 pub(crate) fn find(name: &str) -> Option<&'static Key> {

@@ -11,7 +11,7 @@ use crate::support::{ask, directory, events, run, server, stderr, stdout, turnwr
 fn every_mistake_is_told_with_line_column_and_key() {
     run(async {
         let root = directory();
-        let text = "[agent]\nmodle = \"m\"\nmodel = 7\n\n[limits]\niterations = 0\ntokens = \"many\"\n\n[approvals]\nbatch = \"both\"\n\n[tracing]\notlp = \"x\"\n";
+        let text = "[agent]\nmodle = \"m\"\nmodel = 7\n\n[limits]\niterations = 0\ntokens = \"many\"\n\n[approvals]\nbatch = \"both\"\n\n[server]\nport = \"x\"\n";
         fs::write(root.join("wrong.toml"), text).unwrap();
         let output =
             turnwright(&["config", "check", "wrong.toml"]).current_dir(&root).output().await.unwrap();
@@ -24,7 +24,7 @@ fn every_mistake_is_told_with_line_column_and_key() {
             "wrong.toml:6:14: limits.iterations: it wants a whole number, at least 1, and there is the number 0",
             "wrong.toml:7:10: limits.tokens: it wants a whole number, at least 1, and there is the text \"many\"",
             "wrong.toml:10:9: approvals.batch: it wants one of \"independent\", \"atomic\"",
-            "wrong.toml:12:2: tracing: traces cannot be configured in this version",
+            "wrong.toml:12:2: server: the server cannot be configured in this version",
         ] {
             assert!(notes.contains(wanted), "{wanted}\n---\n{notes}");
         }

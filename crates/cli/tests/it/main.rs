@@ -30,5 +30,6 @@ mod subagents;
 mod support;
 mod terminal;
 mod tools;
+mod traces;
 mod trajectory;
 mod usage;
