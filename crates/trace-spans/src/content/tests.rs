@@ -1,5 +1,3 @@
-//! Content on spans: how each way of capturing it writes each kind of part, and that it stays within its bounds.
-
 //! What each way writes, and that any text in any bound is JSON without what must not be seen.
 
 use std::borrow::Cow;
