@@ -29,7 +29,7 @@ use turnwright_react_runtime::{
     gate::AskFor,
     tool::{Tool, ToolContext, ToolError, tool},
 };
-use turnwright_testkit::Reply;
+use turnwright_testkit::{Reply, virtual_sources};
 use turnwright_trace_spans::{Capture, Content, Field, Tier, TraceHeaders, Traces, names};
 
 use super::spans::{Spans, attribute, drawn, int, named, text};
@@ -519,4 +519,32 @@ async fn a_tool_knows_the_headers_of_its_own_span() {
     let span = named(&ended, "execute_tool looks");
     let told = ran.messages.iter().flat_map(|m| m.tool_results()).next().unwrap().content.clone();
     assert_eq!(Some(told), TraceHeaders::of(&span.span_context).map(|headers| headers.traceparent));
+}
+
+#[tokio::test]
+async fn a_child_with_the_instrumentation_twice_or_without_the_hooks_has_each_span_once() {
+    for has_both in [true, false] {
+        let spans = Spans::new();
+        let traces = spans.traces(Tier::Standard);
+        let parent_of = with(&traces, agent(calling(&[("a", "ask")])));
+        let template = with(&traces, agent([])).build().unwrap();
+        let child = agent(calling(&[("x", "echo")])).tool(echo("echo"));
+        let child = if has_both { with(&traces, child) } else { child };
+        // As `Subagents` builds them.
+        let child = child.sources(virtual_sources(2)).inherit(&template).build().unwrap();
+        let ask = tool("ask", "", move |ctx: ToolContext, _: serde_json::Value| {
+            let child = child.clone();
+            async move {
+                child.run_under(ctx.as_parent(), "what?")?.outcome().await;
+                Ok::<_, ToolError>(String::new())
+            }
+        });
+        run(&parent_of.tool(ask).build().unwrap(), "hi").await;
+        spans.check(&[]).unwrap();
+        let ended = spans.ended();
+        assert_eq!(ended.len(), 8, "{}", drawn(&ended));
+        let tool = named(&ended, "execute_tool ask");
+        let under = ended.iter().filter(|span| span.parent_span_id == tool.span_context.span_id());
+        assert!(under.map(|span| span.name.as_ref()).eq(["invoke_agent test"]));
+    }
 }
