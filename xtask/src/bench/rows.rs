@@ -172,6 +172,76 @@ const TURNS: &[Row] = &[
         budget: RatioAtMost(1.3),
     },
     Row {
+        what: "turn, event by event, traces: sampled out",
+        figure: |f| Ok(f.get("trace/paced_none")? * f.get("trace/paced_sampled_out")? / 1e3),
+        unit: "µs",
+        beside: Some((|f| f.get("trace/paced_sampled_out"), NO_TRACES)),
+        budget: RatioAtMost(1.03),
+    },
+    Row {
+        what: "turn, event by event, traces: minimal",
+        figure: |f| Ok(f.get("trace/paced_none")? * f.get("trace/paced_minimal")? / 1e3),
+        unit: "µs",
+        beside: Some((|f| f.get("trace/paced_minimal"), NO_TRACES)),
+        budget: Budget::None,
+    },
+    Row {
+        what: "turn, event by event, traces: standard",
+        figure: |f| Ok(f.get("trace/paced_none")? * f.get("trace/paced_standard")? / 1e3),
+        unit: "µs",
+        beside: Some((|f| f.get("trace/paced_standard"), NO_TRACES)),
+        budget: RatioAtMost(1.15),
+    },
+    Row {
+        what: "turn, event by event, traces: full",
+        figure: |f| Ok(f.get("trace/paced_none")? * f.get("trace/paced_full")? / 1e3),
+        unit: "µs",
+        beside: Some((|f| f.get("trace/paced_full"), NO_TRACES)),
+        budget: Budget::None,
+    },
+    Row {
+        what: "turn, event by event, traces: standard, the backend down",
+        figure: |f| Ok(f.get("trace/paced_none")? * f.get("trace/paced_down")? / 1e3),
+        unit: "µs",
+        beside: Some((|f| f.get("trace/paced_down"), NO_TRACES)),
+        budget: RatioAtMost(1.15),
+    },
+    Row {
+        what: "turn, in one piece, traces: sampled out",
+        figure: |f| Ok(f.get("trace/burst_none")? * f.get("trace/burst_sampled_out")? / 1e3),
+        unit: "µs",
+        beside: Some((|f| f.get("trace/burst_sampled_out"), NO_TRACES)),
+        budget: RatioAtMost(1.03),
+    },
+    Row {
+        what: "turn, in one piece, traces: minimal",
+        figure: |f| Ok(f.get("trace/burst_none")? * f.get("trace/burst_minimal")? / 1e3),
+        unit: "µs",
+        beside: Some((|f| f.get("trace/burst_minimal"), NO_TRACES)),
+        budget: Budget::None,
+    },
+    Row {
+        what: "turn, in one piece, traces: standard",
+        figure: |f| Ok(f.get("trace/burst_none")? * f.get("trace/burst_standard")? / 1e3),
+        unit: "µs",
+        beside: Some((|f| f.get("trace/burst_standard"), NO_TRACES)),
+        budget: RatioAtMost(1.15),
+    },
+    Row {
+        what: "turn, in one piece, traces: full",
+        figure: |f| Ok(f.get("trace/burst_none")? * f.get("trace/burst_full")? / 1e3),
+        unit: "µs",
+        beside: Some((|f| f.get("trace/burst_full"), NO_TRACES)),
+        budget: Budget::None,
+    },
+    Row {
+        what: "turn, in one piece, traces: standard, the backend down",
+        figure: |f| Ok(f.get("trace/burst_none")? * f.get("trace/burst_down")? / 1e3),
+        unit: "µs",
+        beside: Some((|f| f.get("trace/burst_down"), NO_TRACES)),
+        budget: RatioAtMost(1.15),
+    },
+    Row {
         what: "cancel to stopped, silent server, median",
         figure: |f| Ok(f.get("cancel/silent_server")? / 1e3),
         unit: "µs",
@@ -219,6 +289,7 @@ const TURNS: &[Row] = &[
 ];
 
 const LOOP: &str = "the loop by hand, CPU";
+const NO_TRACES: &str = "the same turn without traces, CPU";
 
 /// The table in Markdown: the median over the rounds, and the least and the most of the ratio.
 pub(super) fn table(rounds: &[Figures]) -> Result<String, String> {
@@ -315,6 +386,18 @@ mod tests {
             "turn/burst_full",
             "turn/paced_built_in",
             "turn/burst_built_in",
+            "trace/paced_none",
+            "trace/paced_sampled_out",
+            "trace/paced_minimal",
+            "trace/paced_standard",
+            "trace/paced_full",
+            "trace/paced_down",
+            "trace/burst_none",
+            "trace/burst_sampled_out",
+            "trace/burst_minimal",
+            "trace/burst_standard",
+            "trace/burst_full",
+            "trace/burst_down",
             "cancel/silent_server",
             "cancel/wake_up",
             "sqlite_wakeup_micros",

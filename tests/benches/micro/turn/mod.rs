@@ -4,6 +4,7 @@
 mod hand;
 mod ours;
 mod server;
+mod traced;
 
 use std::{hint::black_box, time::Duration};
 
@@ -95,4 +96,5 @@ pub(crate) fn pairs() {
         println!("figure turn/{name}_full {:.3}", full / hand);
         println!("figure turn/{name}_built_in {:.3}", built_in / hand);
     }
+    traced::rows();
 }

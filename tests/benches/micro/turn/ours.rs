@@ -6,7 +6,7 @@ use turnwright_interceptor::{Around, AroundStream, Exit, Next, StreamCall, inter
 use turnwright_llm_stream::{EventStream, LlmEvent, LlmRequest, LlmResponse, ModelHandle};
 use turnwright_providers::ChatClient;
 use turnwright_react_runtime::{
-    Agent, TurnEventKind,
+    Agent, AgentBuilder, TurnEventKind,
     tool::{ToolContext, tool},
 };
 
@@ -57,12 +57,17 @@ impl AroundStream for Passes {
     }
 }
 
-pub(super) fn agent(base_url: &str, registered: Registered) -> Agent {
+/// The agent, with nothing registered.
+pub(super) fn builder(base_url: &str) -> AgentBuilder {
     let client = ChatClient::builder().base_url(base_url).api_key("none").build().unwrap();
     let look_up = async |_: ToolContext, args: Lookup| Ok(look_up(&args.key));
-    let mut agent = Agent::builder("bench", ModelHandle::new(client, "gpt-4o-mini"))
+    Agent::builder("bench", ModelHandle::new(client, "gpt-4o-mini"))
         .instructions(SYSTEM)
-        .tool(tool("lookup", "Looks an entry up", look_up).parallel());
+        .tool(tool("lookup", "Looks an entry up", look_up).parallel())
+}
+
+pub(super) fn agent(base_url: &str, registered: Registered) -> Agent {
+    let mut agent = builder(base_url);
     if registered == Registered::Everything {
         for _ in 0..8 {
             agent = agent.hook(Nothing);
