@@ -4,7 +4,7 @@ mod kernel;
 
 use std::{
     collections::{BTreeMap, HashMap},
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::{Arc, Weak},
     time::Duration,
 };
@@ -96,17 +96,21 @@ impl Python {
         Self::of(settings)
     }
 
-    /// Another interpreter: a path, or a name that is looked for in the program's own path. Python 3.8 or later.
+    /// Another interpreter: a path, relative to the directory of this moment, or a name that is looked for in the program's own
+    /// path. Python 3.8 or later.
     #[must_use]
     pub fn interpreter(self, interpreter: impl Into<PathBuf>) -> Self {
-        self.with(|s| s.interpreter = interpreter.into())
+        let interpreter = interpreter.into();
+        let is_name = interpreter.components().count() == 1;
+        self.with(|s| s.interpreter = if is_name { interpreter } else { absolute(&interpreter) })
     }
 
-    /// Cells of all sessions work in this directory, which must exist and is kept. Without it, each interpreter has a new
+    /// Cells of all sessions work in this directory, which must exist and is kept; a relative one is so to the directory of
+    /// this moment. Without it, each interpreter has a new
     /// directory below that of temporary files, for its user only, which goes with it.
     #[must_use]
     pub fn directory(self, directory: impl Into<PathBuf>) -> Self {
-        self.with(|s| s.directory = Some(directory.into()))
+        self.with(|s| s.directory = Some(absolute(&directory.into())))
     }
 
     /// A variable of the interpreter's environment. It has nothing of the program's own but the path; what the turn's hooks put
@@ -152,6 +156,11 @@ impl Python {
     pub fn idle(&self) -> usize {
         self.0.kept.lock().len()
     }
+}
+
+/// Cells work elsewhere: what is relative would not be found there.
+fn absolute(path: &Path) -> PathBuf {
+    std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
 }
 
 impl Inner {
@@ -244,5 +253,24 @@ impl CodeExecutor for Python {
             }
         }
         Ok(result)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_relative_path_is_one_of_this_program_and_a_name_stays_a_name() {
+        let here = std::env::current_dir().unwrap();
+        let settings = |python: Python| python.0.settings.clone();
+        let python = settings(Python::default().interpreter("env/bin/python").directory("work"));
+        assert_eq!(python.interpreter, here.join("env/bin/python"));
+        assert_eq!(python.directory, Some(here.join("work")));
+        assert_eq!(settings(Python::default().interpreter("./python")).interpreter, here.join("python"));
+        assert_eq!(
+            settings(Python::default().interpreter("python3.12")).interpreter,
+            Path::new("python3.12")
+        );
     }
 }

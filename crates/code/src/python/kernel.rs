@@ -2,7 +2,7 @@
 
 use std::{
     collections::BTreeMap,
-    io,
+    fs, io,
     os::unix::fs::PermissionsExt,
     process::{ExitStatus, Stdio},
     time::Duration,
@@ -30,6 +30,9 @@ const WORKER: &str = include_str!("worker.py");
 const LONGEST_LINE: usize = 8 << 20;
 /// How long output is waited for once everything was killed: only a process that left the group can still hold it.
 const DRAIN: Duration = Duration::from_millis(200);
+/// How often, and how many times, a directory is removed again: who was just killed may still have written into it.
+const AGAIN_AFTER: Duration = Duration::from_millis(20);
+const MOST_AGAIN: u32 = 50;
 
 /// An interpreter. Dropped, it is killed with all it started, and its directory is removed.
 pub(super) struct Kernel {
@@ -41,8 +44,12 @@ pub(super) struct Kernel {
     output: Receiver,
     capture: Capture,
     most_output: usize,
-    /// It has closed its pipes.
+    /// Something may still be printed.
+    is_printing: bool,
+    /// It has ended, or closed its pipes.
     is_gone: bool,
+    /// How many cells it was given.
+    cells: u64,
     _directory: Option<Directory>,
 }
 
@@ -62,18 +69,27 @@ pub(super) struct Ended {
     pub(super) status: Option<ExitStatus>,
 }
 
+/// Cells and calls have numbers; a reply is that to the cell or the call with its number.
 #[derive(Serialize)]
 #[serde(untagged)]
 enum Request<'a> {
-    Run { code: &'a str, env: BTreeMap<String, String> },
-    Answer { content: &'a str, is_error: bool },
+    Run { run: u64, code: &'a str, env: BTreeMap<String, String> },
+    Answer { answer: u64, content: &'a str, is_error: bool },
 }
 
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Reply {
-    Call { call: String, arguments: String },
-    Done(Done),
+    Call {
+        call: u64,
+        tool: String,
+        arguments: String,
+    },
+    Done {
+        done: u64,
+        #[serde(flatten)]
+        how: Done,
+    },
 }
 
 impl Kernel {
@@ -117,7 +133,9 @@ impl Kernel {
             output,
             capture,
             most_output,
+            is_printing: true,
             is_gone: false,
+            cells: 0,
             _directory: directory,
         })
     }
@@ -134,42 +152,56 @@ impl Kernel {
     pub(super) async fn run(&mut self, ctx: &ToolContext, code: &str) -> Result<Done, String> {
         let mut progress = Progress::new(ctx);
         let env = child_env(ctx.turn()).map_err(|e| e.to_string())?;
-        send(&mut self.requests, &Request::Run { code, env }).await.map_err(|_| self.gone())?;
-        let mut is_open = true;
-        let done = loop {
-            let reply = tokio::select! {
-                reply = self.replies.next() => reply,
-                more = read(&mut self.output, &mut self.capture, &mut progress), if is_open => {
-                    is_open = more;
+        self.cells += 1;
+        let run = self.cells;
+        send(&mut self.requests, &Request::Run { run, code, env }).await.map_err(|_| self.gone())?;
+        let mut reply = self.reply(&mut progress).await?;
+        loop {
+            let (call, tool, arguments) = match reply {
+                Reply::Done { done, how } if done == run => {
+                    self.read_rest(&mut progress);
+                    return Ok(how);
+                }
+                // It cannot be known any more which of its cells runs.
+                Reply::Done { .. } => return Err("the interpreter replied to another cell".into()),
+                Reply::Call { call, tool, arguments } => (call, tool, arguments),
+            };
+            let answer = tokio::select! {
+                answer = ctx.call_tool(tool, arguments) => answer.map_err(|e| e.to_string())?,
+                // Who asked does not wait any more: the call ends here.
+                other = self.reply(&mut progress) => {
+                    reply = other?;
                     continue;
                 }
             };
-            let line = match reply {
-                Some(Ok(line)) => line,
-                Some(Err(e)) => return Err(format!("the interpreter wrote what is no reply ({e})")),
-                None => return Err(self.gone()),
-            };
-            let reply: Reply = serde_json::from_str(&line)
-                .map_err(|e| format!("the interpreter wrote what is no reply ({e})"))?;
-            let (tool, arguments) = match reply {
-                Reply::Done(done) => break done,
-                Reply::Call { call, arguments } => (call, arguments),
-            };
-            let answer = {
-                let mut called = std::pin::pin!(ctx.call_tool(tool, arguments));
-                loop {
-                    tokio::select! {
-                        answer = &mut called => break answer,
-                        more = read(&mut self.output, &mut self.capture, &mut progress), if is_open => is_open = more,
-                    }
-                }
-            };
-            let answer = answer.map_err(|e| e.to_string())?;
-            let answer = Request::Answer { content: &answer.content, is_error: answer.is_error() };
+            let answer =
+                Request::Answer { answer: call, content: &answer.content, is_error: answer.is_error() };
             send(&mut self.requests, &answer).await.map_err(|_| self.gone())?;
+            reply = self.reply(&mut progress).await?;
+        }
+    }
+
+    /// Its next reply. An error says that there will be none.
+    ///
+    /// # Cancel safety
+    /// Nothing is lost: what was read was seen, and a reply of which a part was read is kept.
+    async fn reply(&mut self, progress: &mut Progress) -> Result<Reply, String> {
+        let line = loop {
+            tokio::select! {
+                line = self.replies.next() => break line,
+                more = read(&mut self.output, &mut self.capture, progress), if self.is_printing => {
+                    self.is_printing = more;
+                }
+                // A fork of it may hold the pipe. What it replied last is in there.
+                _ = self.child.wait() => break timeout(DRAIN, self.replies.next()).await.unwrap_or(None),
+            }
         };
-        self.read_rest(&mut progress);
-        Ok(done)
+        let no_reply = |e: &dyn std::fmt::Display| format!("the interpreter wrote what is no reply ({e})");
+        match line {
+            Some(Ok(line)) => serde_json::from_str(&line).map_err(|e| no_reply(&e)),
+            Some(Err(e)) => Err(no_reply(&e)),
+            None => Err(self.gone()),
+        }
     }
 
     fn gone(&mut self) -> String {
@@ -178,14 +210,18 @@ impl Kernel {
     }
 
     /// What was printed before a reply is in the pipe when the reply is here. The pipe is asked itself, since the async
-    /// runtime may not have heard of it yet.
+    /// runtime may not have heard of it yet. No more is read than is in there now: a program that was left running may never
+    /// stop printing.
     fn read_rest(&mut self, progress: &mut Progress) {
+        let mut rest = rustix::io::ioctl_fionread(&self.output).unwrap_or(0);
         let mut bytes = [0; 8 << 10];
-        while let Ok(n) = rustix::io::read(&self.output, &mut bytes)
+        while rest > 0
+            && let Ok(n) = rustix::io::read(&self.output, &mut bytes)
             && n > 0
         {
             self.capture.push(&bytes[..n]);
             progress.push(&bytes[..n]);
+            rest = rest.saturating_sub(n as u64);
         }
     }
 
@@ -258,8 +294,24 @@ impl Drop for Directory {
     fn drop(&mut self) {
         let Some(directory) = self.0.take() else { return };
         match tokio::runtime::Handle::try_current() {
-            Ok(runtime) => drop(runtime.spawn_blocking(move || drop(directory))),
-            Err(_) => drop(directory),
+            Ok(runtime) => drop(runtime.spawn_blocking(move || remove(directory))),
+            Err(_) => remove(directory),
         }
+    }
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "it runs on a thread that may block, or where there is no runtime"
+)]
+fn remove(directory: TempDir) {
+    let path = directory.path().to_owned();
+    let mut removed = directory.close();
+    for _ in 0..MOST_AGAIN {
+        match removed {
+            Err(e) if e.kind() != io::ErrorKind::NotFound => std::thread::sleep(AGAIN_AFTER),
+            _ => return,
+        }
+        removed = fs::remove_dir_all(&path);
     }
 }

@@ -1,7 +1,10 @@
 """What runs inside the interpreter: cells come in on its input, one JSON line each; what becomes of them goes out the same way.
 
 What code prints goes to the other pipe, that of standard error, with both streams in their order. Limits are set before the
-first cell and cannot be raised by it.
+first cell; only the system's administrator can raise them.
+
+Cells and calls have numbers, so that a reply is never taken for another one's, whatever a cell does: a signal may end the wait
+for an answer, and a cell can write where replies are written.
 """
 
 import ast
@@ -19,6 +22,7 @@ import types
 MOST_OF_A_VALUE = 20_000
 MOST_OF_AN_ERROR = 10_000
 MOST_OF_A_CALL = 1_000_000
+MOST_OF_A_NAME = 1_000
 CELLS_REMEMBERED = 100
 
 
@@ -74,15 +78,20 @@ def presentable(value):
 
 def explained(error):
     """The traceback from the first line of a cell on."""
-    kind = type(error).__name__
-    trace = error.__traceback__
-    while trace is not None and not trace.tb_frame.f_code.co_filename.startswith("<cell "):
-        trace = trace.tb_next
+    kind = "an error"
     try:
+        kind = type(error).__name__
+        trace = error.__traceback__
+        while trace is not None and not trace.tb_frame.f_code.co_filename.startswith("<cell "):
+            trace = trace.tb_next
         lines = traceback.format_exception(type(error), error, trace)
         return sendable(cut("".join(lines).rstrip(), MOST_OF_AN_ERROR))
     except BaseException:
         return f"{kind}, and it cannot be shown"
+
+
+def is_awaited(code):
+    return bool(code.co_flags & inspect.CO_COROUTINE)
 
 
 class ToolError(Exception):
@@ -91,7 +100,8 @@ class ToolError(Exception):
 
 class Kernel:
     def __init__(self):
-        self.requests = os.fdopen(os.dup(0), "r", encoding="utf-8", newline="\n")
+        self.requests = os.dup(0)
+        self.received = b""
         self.replies = os.dup(1)
         nothing = os.open(os.devnull, os.O_RDONLY)
         os.dup2(nothing, 0)
@@ -106,6 +116,8 @@ class Kernel:
         self.desk = threading.Lock()
         self.is_running = False
         self.cells = 0
+        self.calls = 0
+        self.given = dict(os.environ)
         self.injected = set()
         self.main = types.ModuleType("__main__")
         self.main.__dict__.update(tools=Tools(self), ToolError=ToolError)
@@ -117,20 +129,29 @@ class Kernel:
             line = line[os.write(self.replies, line):]
 
     def receive(self):
-        line = self.requests.readline()
-        if not line:
-            os._exit(0)
+        while b"\n" not in self.received:
+            more = os.read(self.requests, 1 << 16)
+            if not more:
+                os._exit(0)
+            self.received += more
+        line, self.received = self.received.split(b"\n", 1)
         return json.loads(line)
 
     def call(self, tool, arguments):
+        if type(tool) is not str or len(tool) > MOST_OF_A_NAME:
+            raise ToolError("a tool is called by its name")
         text = json.dumps(arguments)
         if len(text) > MOST_OF_A_CALL:
             raise ToolError(f"the arguments have {len(text)} characters, {MOST_OF_A_CALL} are the most")
         with self.desk:
             if os.getpid() != self.owner or not self.is_running:
                 raise ToolError("tools are called while a cell runs, and by its own process")
-            self.send(call=tool, arguments=text)
+            self.calls += 1
+            asked = self.calls
+            self.send(call=asked, tool=sendable(tool), arguments=text)
             answer = self.receive()
+            while answer.get("answer") != asked:  # One that a signal kept from being read.
+                answer = self.receive()
         if answer["is_error"]:
             raise ToolError(answer["content"])
         return answer["content"]
@@ -144,29 +165,40 @@ class Kernel:
         last = None
         if tree.body and isinstance(tree.body[-1], ast.Expr):
             last = ast.Expression(tree.body.pop().value)
-        self.step(compile(tree, name, "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, True))
+        steps = [compile(tree, name, "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, True)]
         if last is not None:
-            return self.step(compile(last, name, "eval", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, True))
-        return None
+            steps.append(compile(last, name, "eval", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, True))
+        if any(is_awaited(step) for step in steps):
+            return asyncio.run(self.in_one_loop(steps))
+        for step in steps:
+            value = eval(step, self.main.__dict__)
+        return value
 
-    def step(self, code):
-        if code.co_flags & inspect.CO_COROUTINE:
-            return asyncio.run(types.FunctionType(code, self.main.__dict__)())
-        return eval(code, self.main.__dict__)
+    async def in_one_loop(self, steps):
+        """What one step began is there for the next one to await."""
+        for step in steps:
+            value = types.FunctionType(step, self.main.__dict__)()
+            if is_awaited(step):
+                value = await value
+        return value
 
     def inject(self, env):
         for name in self.injected - env.keys():
             os.environ.pop(name, None)
-        os.environ.update(env)
+            if name in self.given:
+                os.environ[name] = self.given[name]
         self.injected = set(env)
+        os.environ.update(env)
 
     def serve(self):
         while True:
             request = self.receive()
-            self.inject(request["env"])
+            if "run" not in request:
+                continue  # An answer that nobody waits for any more.
             self.is_running = True
             value = error = None
             try:
+                self.inject(request["env"])
                 value = presentable(self.run(request["code"]))
             except BaseException as raised:
                 error = explained(raised)
@@ -179,7 +211,7 @@ class Kernel:
                     pass  # The cell closed it, or put something else there.
             with self.desk:
                 self.is_running = False
-                self.send(value=value, error=error)
+                self.send(done=request["run"], value=value, error=error)
 
 
 class Tools:
@@ -193,7 +225,7 @@ class Tools:
             raise AttributeError(name)
         return lambda **arguments: self.__kernel.call(name, arguments)
 
-    def __call__(self, name, **arguments):
+    def __call__(self, name, /, **arguments):
         return self.__kernel.call(name, arguments)
 
 

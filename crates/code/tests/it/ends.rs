@@ -9,7 +9,7 @@ use turnwright_core::{ErrorKind, Outcome};
 use crate::support::{NEW, cells_by, run_by, texts, turn};
 
 /// Waits until a process is gone; one that nobody reaped yet counts as gone.
-async fn is_gone(pid: i32) -> bool {
+pub(crate) async fn is_gone(pid: i32) -> bool {
     for _ in 0..500 {
         let state = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
         if test_kill_process(Pid::from_raw(pid).unwrap()).is_err() || state.contains(") Z ") {
@@ -20,7 +20,7 @@ async fn is_gone(pid: i32) -> bool {
     false
 }
 
-fn pid(text: &str) -> i32 {
+pub(crate) fn pid(text: &str) -> i32 {
     text.rsplit_once("pid ").unwrap().1.lines().next().unwrap().parse().unwrap()
 }
 

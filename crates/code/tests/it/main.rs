@@ -5,5 +5,6 @@
 mod cells;
 mod chain;
 mod ends;
+mod hostile;
 mod support;
 mod tools;

@@ -46,15 +46,8 @@ async fn what_a_person_has_to_approve_of_is_refused_inside_a_cell() {
 
 /// middleware-hooks §7.2 row 7: here no cell stands in another.
 #[tokio::test]
-async fn a_cell_in_a_cell_is_refused_and_a_tool_called_after_its_cell_too() {
-    let cells = [
-        "tools.code(code='1')",
-        "import threading, time\ndef late():\n    time.sleep(0.3)\n    try:\n        tools.add(a=1, b=1)\n    except ToolError as e:\n        global said\n        said = str(e)\nthreading.Thread(target=late).start()",
-        "import time\ntime.sleep(1) if False else None",
-        "1",
-    ];
-    let session = cells_by(&Python::default(), cells).tool(add()).build().unwrap().new_session();
+async fn a_cell_in_a_cell_is_refused() {
+    let session = cells_by(&Python::default(), ["tools.code(code='1')"]).build().unwrap().new_session();
     let ran = turn(&session).await;
     assert!(ran[0].content.contains("a cell cannot run inside of another call"), "{}", ran[0].content);
-    assert_eq!(ran[3].content, "[value] 1");
 }
