@@ -18,8 +18,11 @@
 //!
 //! [`Python`] is no sandbox. A cell runs with the rights of the process that started it: it may read and write every file
 //! that its user may, use the network, start programs, and find other processes of its user. Its limits are for accidents,
-//! not for attacks: the memory limit counts for each process by itself, and a process that leaves its group (`setsid`)
-//! is not found again. The gate sees a cell's text, not what it does. To confine it, run the whole program in a container or
+//! not for attacks: the memory limit counts for each process by itself, the number of processes and the space on the disk have
+//! none, an administrator (root) can lift them from within, and a process that leaves its group (`setsid`) is not found again. A
+//! cell can write where its interpreter answers: it can make up its own result, and end its interpreter, but no reply is taken
+//! for that of another cell. The gate sees a cell's text, not what it does; what a layer of cells makes of a text that was
+//! approved of is that layer's to answer for. To confine it, run the whole program in a container or
 //! a virtual machine, or bring a [`CodeExecutor`] that runs cells there.
 
 mod executor;

@@ -21,8 +21,10 @@ use crate::CodeExecutor;
 ///
 /// What a cell defines is there for the next one of its session. An interpreter ends, and the next cell starts in a new one and
 /// says so ([`CodeResult::fresh`]): when a cell does not end within its time or is cancelled, when the interpreter dies, after
-/// ten minutes without a cell, when 16 others were used since, and with the executor. With it ends all it started; its
-/// directory is removed.
+/// ten minutes without a cell, when 16 others were used since, and with the executor. With it ends all it started, also when this
+/// program is killed; its directory is removed, unless this program is killed.
+///
+/// What a thread of a cell prints after the cell is shown with the next one, and tools it calls then are refused.
 ///
 /// It is no sandbox: see the [crate's page](crate#what-it-does-not-protect-from).
 ///

@@ -8,3 +8,4 @@ mod ends;
 mod hostile;
 mod support;
 mod tools;
+mod waits;
